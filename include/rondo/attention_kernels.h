@@ -1,0 +1,86 @@
+// The attention seam: partial results of a run of canonical blocks, their merge, and the finish; called by
+// LocalAttention and the ring, implemented in kernels/. Stateless; any thread may call; nothing here fails: the
+// caller checks shapes (CHECK), the world's errors were caught where files and messages come in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "absl/types/span.h"
+#include "rondo/canonical.h"
+#include "rondo/compute.h"
+
+namespace rondo {
+
+class ThreadPool;
+
+struct AttentionShape {
+  int32_t q_heads = 0;
+  int32_t kv_heads = 0;  // divides q_heads; query head h reads KV head h / (q_heads / kv_heads)
+  int32_t head_dim = 0;
+  KvType kv_type = KvType::kF32;
+  float scale = 0;  // multiplies q.k, usually 1/sqrt(head_dim)
+};
+
+// Which keys a query at position p may see: k <= p if causal, and p - k < window if window > 0. Positions are global.
+struct MaskSpec {
+  bool causal = true;
+  int64_t window = 0;  // 0: none
+};
+
+// Query rows of consecutive global positions. Positions may be negative (more queries than keys, aligned at the end).
+struct QueryRows {
+  const float* q = nullptr;  // [count, q_heads, head_dim]
+  int64_t first_position = 0;
+  int64_t count = 0;
+};
+
+// One canonical block of one layer. Rows past `tokens` are never read, and rows no query may see may hold NaN.
+struct KvBlock {
+  const std::byte* data = nullptr;  // K then V, each [kv_heads, kBlockTokens, head_dim] of kv_type; 64-byte aligned
+  int64_t index = 0;                // holds positions index * kBlockTokens + [0, tokens)
+  int32_t tokens = 0;               // 0..kBlockTokens; only the last block of a sequence is partly filled
+};
+
+constexpr size_t KvBlockBytes(const AttentionShape& s) {
+  return size_t{2} * s.kv_heads * kBlockTokens * s.head_dim * ElementBytes(s.kv_type);
+}
+// Offset of V in a block.
+constexpr size_t KvBlockValueOffset(const AttentionShape& s) { return KvBlockBytes(s) / 2; }
+
+// The partial (m, l, o) of every query row over one node of the tree. A row that saw no key in it has l == 0: the
+// identity of Merge; its m and o are then unspecified but finite (m = kEmptyMax, o = 0).
+struct PartialNode {
+  NodeId id;
+  float* o = nullptr;  // [count, q_heads, head_dim], unnormalised
+  float* m = nullptr;  // [count, q_heads], an integer: ceiling of the maximum of q.k * scale * log2(e)
+  float* l = nullptr;  // [count, q_heads], sum of 2^(s - m)
+};
+inline constexpr float kEmptyMax = -1048576.0f;  // -2^20: below every score the definition admits
+
+class AttentionKernels {
+ public:
+  virtual ~AttentionKernels() = default;
+  virtual std::string_view name() const = 0;  // ref, portable, avx2, avx512
+
+  // Computes the nodes DyadicNodes({run.front().index, run.back().index + 1}) into `nodes` (same ids, same order,
+  // caller-owned storage). `run` is non-empty and its indices are consecutive. A few rows (decode) and many
+  // (prefill) may take different code; the bits are the same.
+  virtual void Attend(const AttentionShape& shape, const QueryRows& queries, absl::Span<const KvBlock> run,
+                      const MaskSpec& mask, absl::Span<const PartialNode> nodes, ThreadPool& pool) const = 0;
+
+  // left <- merge(left, right), row by row; right covers the blocks after left's. A side with l == 0 is the identity
+  // and the other is kept bit for bit. Else m = max, l and o = fma(a, wa, b * wb) with w = 2^(own m - m).
+  virtual void Merge(const AttentionShape& shape, int64_t count, const PartialNode& left, const PartialNode& right,
+                     ThreadPool& pool) const = 0;
+
+  // out = o * (1 / l) + 0.0f, and lse = natural log of the sum of exponentials of scaled scores. Rows with l == 0
+  // give out = 0 and lse = -inf. `lse` may be null.
+  virtual void Finish(const AttentionShape& shape, int64_t count, const PartialNode& node,
+                      float* out,  // [count, q_heads, head_dim]
+                      float* lse,  // [count, q_heads], natural log
+                      ThreadPool& pool) const = 0;
+};
+
+}  // namespace rondo
