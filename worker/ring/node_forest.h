@@ -1,0 +1,60 @@
+// The partial results of some query rows while KV blocks arrive in any order: complete siblings of the fixed tree are
+// merged as soon as both are there; used by the ring's prefill.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/aligned.h"
+#include "rondo/attention_kernels.h"
+
+namespace rondo {
+
+class ThreadPool;
+
+// Storage for nodes of at most `rows` query rows. It grows to what a layer needs and then allocates no more.
+class NodePool {
+ public:
+  NodePool(const AttentionShape& shape, int64_t rows);
+
+  PartialNode Acquire(NodeId id);
+  void Release(const PartialNode& node);
+  size_t reserved_bytes() const { return slabs_.size() * slab_floats_ * sizeof(float); }
+
+ private:
+  AttentionShape shape_;
+  int64_t rows_;
+  size_t slab_floats_;
+  std::vector<AlignedArray<float>> slabs_;
+  std::vector<float*> free_;
+};
+
+// Results do not depend on the order of Insert: every merge joins the two children of one tree node.
+class NodeForest {
+ public:
+  // Forgets everything; `count` query rows follow.
+  void Reset(int64_t count);
+  int64_t count() const { return count_; }
+
+  // Takes a node acquired from `pool`; its blocks are disjoint from all blocks inserted before.
+  void Insert(const PartialNode& node, const AttentionKernels& kernels, const AttentionShape& shape, NodePool& pool,
+              ThreadPool& threads);
+
+  // Folds the rest, a missing side being the identity, writes out [count, q_heads, head_dim] and gives all storage
+  // back. Without any node the rows saw nothing: zeros.
+  void Finish(const AttentionKernels& kernels, const AttentionShape& shape, float* out, NodePool& pool,
+              ThreadPool& threads);
+
+  // Gives the storage back without a result.
+  void Discard(NodePool& pool);
+
+ private:
+  int64_t count_ = 0;
+  std::vector<PartialNode> nodes_;  // ascending by first block
+};
+
+// Merges `nodes` (ascending, disjoint, non-empty) in the fixed tree; the result lies in the first one's storage.
+PartialNode FoldTree(absl::Span<const PartialNode> nodes, int64_t count, const AttentionKernels& kernels,
+                     const AttentionShape& shape, ThreadPool& threads);
+
+}  // namespace rondo

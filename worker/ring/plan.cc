@@ -1,0 +1,86 @@
+#include "rondo/plan.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace rondo {
+namespace {
+
+// Deals `blocks` blocks in 2 * world pieces, piece lengths differing by at most one and the longer ones first: late
+// pieces see more keys, so the odd blocks go where they cost least, and no two ranks differ by more than one block.
+void DealSegment(int64_t blocks, int world, int64_t segment, std::vector<int>& owners) {
+  const int64_t pieces = int64_t{2} * world;
+  for (int64_t piece = 0; piece < pieces; ++piece) {
+    const int64_t size = blocks / pieces + (piece < blocks % pieces ? 1 : 0);
+    const int64_t zigzag = piece < world ? piece : pieces - 1 - piece;
+    owners.insert(owners.end(), size, static_cast<int>((zigzag + segment) % world));
+  }
+}
+
+}  // namespace
+
+ShardPlan ShardPlan::Zigzag(int64_t tokens, int world, int64_t prefill_chunk) {
+  RONDO_CHECK(tokens >= 0 && world >= 1 && prefill_chunk >= 0);
+  ShardPlan plan;
+  plan.tokens_ = tokens;
+  plan.world_ = world;
+  plan.chunk_ = prefill_chunk == 0 ? std::max<int64_t>(tokens, 1) : prefill_chunk;
+  const int64_t blocks = BlocksFor(tokens);
+  const int64_t segment_blocks = std::max<int64_t>(1, std::min(BlocksFor(plan.chunk_), blocks));
+  plan.owners_.reserve(blocks);
+  for (int64_t segment = 0; segment * segment_blocks < blocks; ++segment) {
+    DealSegment(std::min(segment_blocks, blocks - segment * segment_blocks), world, segment, plan.owners_);
+  }
+  return plan;
+}
+
+int ShardPlan::Owner(int64_t block) const {
+  if (block < static_cast<int64_t>(owners_.size())) return owners_[block];
+  return static_cast<int>(block % world_);
+}
+
+int64_t ShardPlan::chunk_count() const { return tokens_ / chunk_ + (tokens_ % chunk_ != 0 ? 1 : 0); }
+
+PositionRun ShardPlan::Chunk(int64_t chunk) const {
+  RONDO_CHECK(chunk >= 0 && chunk < chunk_count());
+  const int64_t begin = chunk * chunk_;
+  return {begin, begin + std::min(chunk_, tokens_ - begin)};
+}
+
+std::vector<PositionRun> ShardPlan::Rows(int64_t chunk, int rank) const {
+  const PositionRun range = Chunk(chunk);
+  std::vector<PositionRun> rows;
+  for (int64_t block = BlockOf(range.begin); block < BlocksFor(range.end); ++block) {
+    if (Owner(block) != rank) continue;
+    const int64_t begin = std::max(range.begin, block * kBlockTokens);
+    const int64_t end = std::min(range.end, (block + 1) * kBlockTokens);
+    if (!rows.empty() && rows.back().end == begin) {
+      rows.back().end = end;
+    } else {
+      rows.push_back({begin, end});
+    }
+  }
+  return rows;
+}
+
+std::vector<BlockRange> ShardPlan::OwnedBlocks(int64_t sequence_tokens, int rank) const {
+  std::vector<BlockRange> owned;
+  for (int64_t block = 0; block < BlocksFor(sequence_tokens); ++block) {
+    if (Owner(block) != rank) continue;
+    if (!owned.empty() && owned.back().end == block) {
+      ++owned.back().end;
+    } else {
+      owned.push_back({block, block + 1});
+    }
+  }
+  return owned;
+}
+
+int64_t ShardPlan::OwnedBlockCount(int64_t sequence_tokens, int rank) const {
+  int64_t count = 0;
+  for (int64_t block = 0; block < BlocksFor(sequence_tokens); ++block) count += Owner(block) == rank ? 1 : 0;
+  return count;
+}
+
+}  // namespace rondo
