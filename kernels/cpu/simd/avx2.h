@@ -48,6 +48,7 @@ struct Avx2 {
   RONDO_SIMD M Less(F a, F b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
   RONDO_SIMD M Equal(F a, F b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
   RONDO_SIMD F Select(M m, F a, F b) { return _mm256_blendv_ps(b, a, m); }
+  RONDO_SIMD F SwapPairs(F a) { return _mm256_permute_ps(a, 0xb1); }
 
   RONDO_SIMD I SetI(int32_t x) { return _mm256_set1_epi32(x); }
   RONDO_SIMD I Iota() { return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7); }

@@ -3,7 +3,12 @@
 // XGETBV say so.
 #pragma once
 
+// g++ 12 warns of uninitialised variables inside its own AVX-512 intrinsics.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
+#pragma GCC diagnostic pop
 
 #include <cstdint>
 
@@ -44,6 +49,7 @@ struct Avx512 {
   RONDO_SIMD M Less(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
   RONDO_SIMD M Equal(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
   RONDO_SIMD F Select(M m, F a, F b) { return _mm512_mask_blend_ps(m, b, a); }
+  RONDO_SIMD F SwapPairs(F a) { return _mm512_permute_ps(a, 0xb1); }
 
   RONDO_SIMD I SetI(int32_t x) { return _mm512_set1_epi32(x); }
   RONDO_SIMD I Iota() { return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); }

@@ -45,6 +45,7 @@ struct Scalar {
   RONDO_SIMD M Less(F a, F b) { return a < b; }          // false where either is NaN
   RONDO_SIMD M Equal(F a, F b) { return a == b; }
   RONDO_SIMD F Select(M m, F a, F b) { return m ? a : b; }
+  RONDO_SIMD F SwapPairs(F a) { return a; }  // lane i <-> lane i ^ 1; the identity with one lane
 
   RONDO_SIMD I SetI(int32_t x) { return x; }
   RONDO_SIMD I Iota() { return 0; }  // 0, 1, 2, ...

@@ -47,6 +47,7 @@ struct Wide {
   RONDO_SIMD M Less(F a, F b) { return {H::Less(a.lo, b.lo), H::Less(a.hi, b.hi)}; }
   RONDO_SIMD M Equal(F a, F b) { return {H::Equal(a.lo, b.lo), H::Equal(a.hi, b.hi)}; }
   RONDO_SIMD F Select(M m, F a, F b) { return {H::Select(m.lo, a.lo, b.lo), H::Select(m.hi, a.hi, b.hi)}; }
+  RONDO_SIMD F SwapPairs(F a) { return {H::SwapPairs(a.lo), H::SwapPairs(a.hi)}; }
 
   RONDO_SIMD I SetI(int32_t x) { return {H::SetI(x), H::SetI(x)}; }
   RONDO_SIMD I Iota() { return {H::Iota(), H::AddI(H::Iota(), H::SetI(8))}; }
