@@ -9,10 +9,11 @@
 namespace rondo::attention {
 namespace {
 
-// m for a vector of maxima of unclamped scores (-inf where there was none).
+// m for a vector of maxima of unclamped scores (-inf where there was none). Never -0: which zero is the maximum of +0
+// and -0 depends on the order they come in.
 template <typename V>
 RONDO_SIMD typename V::F IntegerMax(typename V::F max) {
-  return V::Ceil(V::Min(V::Max(max, V::Set(kMinScore)), V::Set(kMaxScore)));
+  return V::Add(V::Ceil(V::Min(V::Max(max, V::Set(kMinScore)), V::Set(kMaxScore))), V::Zero());
 }
 
 // Lanes whose scores need no clamp: where m lies inside (kMinScore + 200, kMaxScore), raising s to m - 127 does what

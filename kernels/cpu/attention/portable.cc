@@ -176,7 +176,7 @@ class Portable final : public AttentionKernels {
       InOrder(bf16, 0, shape.head_dim, [&](int64_t d) { s[k] = std::fma(scaled[d], block.Key(k, d), s[k]); });
       if (!(s[k] > kMinScore)) s[k] = kMinScore;  // NaN too
       if (s[k] > kMaxScore) s[k] = kMaxScore;
-      out.m = std::max(out.m, std::ceil(s[k]));
+      out.m = std::max(out.m, std::ceil(s[k]) + 0.0f);  // never -0
     }
     float p[kBlockTokens];
     for (int64_t k = rows.begin; k < rows.end; ++k) {
