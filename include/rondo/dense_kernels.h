@@ -49,6 +49,7 @@ struct ActivationRows {
   std::vector<int8_t> codes;      // [count, cols]
   std::vector<float> scale;       // [count, cols / 32]
   std::vector<float> scaled_sum;  // [count, cols / 32], scale * (sum of the block's codes)
+  std::vector<int16_t> code_sums;  // [count, cols / 16], for weight types whose codes have an offset
   bool has_codes() const { return mode == ComputeMode::kQ8 && !codes.empty(); }
 };
 

@@ -1,5 +1,4 @@
-// The reference kernels, plain loops in double: what accuracy is measured against. Used by kernels/registry.cc and
-// tests.
+// The reference kernels: plain loops in double, the yardstick for accuracy; used by the registry and tests.
 #pragma once
 
 #include "rondo/attention_kernels.h"
@@ -7,6 +6,7 @@
 
 namespace rondo {
 
+// Static objects, never null.
 const AttentionKernels* RefAttention();
 const DenseKernels* RefDense();
 
