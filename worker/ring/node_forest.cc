@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "absl/types/span.h"
 #include "base/check.h"
+#include "kernels/fold_nodes.h"
 
 namespace rondo {
 namespace {
@@ -11,33 +13,7 @@ size_t NodeFloats(const AttentionShape& shape, int64_t rows) {
   return static_cast<size_t>(rows) * shape.q_heads * (shape.head_dim + 2);
 }
 
-// The nodes all lie under the tree node `top`.
-PartialNode Fold(absl::Span<const PartialNode> nodes, NodeId top, int64_t count, const AttentionKernels& kernels,
-                 const AttentionShape& shape, ThreadPool& threads) {
-  if (nodes.size() == 1) return nodes[0];  // the identity joins from every other side and changes nothing
-  RONDO_CHECK(top.level > 0);
-  const NodeId left_child{top.level - 1, top.index * 2};
-  const NodeId right_child{top.level - 1, top.index * 2 + 1};
-  size_t split = 0;
-  while (split < nodes.size() && nodes[split].id.begin() < right_child.begin()) ++split;
-  if (split == 0) return Fold(nodes, right_child, count, kernels, shape, threads);
-  if (split == nodes.size()) return Fold(nodes, left_child, count, kernels, shape, threads);
-  PartialNode left = Fold(nodes.subspan(0, split), left_child, count, kernels, shape, threads);
-  const PartialNode right = Fold(nodes.subspan(split), right_child, count, kernels, shape, threads);
-  kernels.Merge(shape, count, left, right, threads);
-  left.id = top;
-  return left;
-}
-
 }  // namespace
-
-PartialNode FoldTree(absl::Span<const PartialNode> nodes, int64_t count, const AttentionKernels& kernels,
-                     const AttentionShape& shape, ThreadPool& threads) {
-  RONDO_CHECK(!nodes.empty());
-  NodeId top{0, 0};
-  while (top.end() < nodes.back().id.end()) top = top.parent();
-  return Fold(nodes, top, count, kernels, shape, threads);
-}
 
 NodePool::NodePool(const AttentionShape& shape, int64_t rows)
     : shape_(shape), rows_(rows), slab_floats_((NodeFloats(shape, rows) + 15) / 16 * 16) {}
@@ -91,7 +67,9 @@ void NodeForest::Finish(const AttentionKernels& kernels, const AttentionShape& s
     std::fill_n(out, count_ * shape.q_heads * shape.head_dim, 0.0f);
     return;
   }
-  kernels.Finish(shape, count_, FoldTree(nodes_, count_, kernels, shape, threads), out, nullptr, threads);
+  fold_ = nodes_;
+  const PartialNode root = FoldNodes(kernels, shape, count_, absl::MakeSpan(fold_), threads);
+  kernels.Finish(shape, count_, root, out, nullptr, threads);
   Discard(pool);
 }
 

@@ -51,10 +51,7 @@ class NodeForest {
  private:
   int64_t count_ = 0;
   std::vector<PartialNode> nodes_;  // ascending by first block
+  std::vector<PartialNode> fold_;   // scratch of Finish
 };
-
-// Merges `nodes` (ascending, disjoint, non-empty) in the fixed tree; the result lies in the first one's storage.
-PartialNode FoldTree(absl::Span<const PartialNode> nodes, int64_t count, const AttentionKernels& kernels,
-                     const AttentionShape& shape, ThreadPool& threads);
 
 }  // namespace rondo

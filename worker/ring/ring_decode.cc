@@ -4,7 +4,7 @@
 #include <new>
 
 #include "base/check.h"
-#include "worker/ring/node_forest.h"
+#include "kernels/fold_nodes.h"
 
 namespace rondo {
 
@@ -62,7 +62,8 @@ absl::Status RingDecode::Run(int32_t layer, absl::Span<const PositionRun> runs, 
   }
   if (absl::Status exchanged = Exchange(layer); !exchanged.ok()) return exchanged;
   ScopedTimer timer(context_.stats.compute);
-  const PartialNode top = FoldTree(all_nodes_, 1, context_.kernels, context_.kv.shape(), serial_);
+  fold_ = all_nodes_;
+  const PartialNode top = FoldNodes(context_.kernels, context_.kv.shape(), 1, absl::MakeSpan(fold_), serial_);
   context_.kernels.Finish(context_.kv.shape(), 1, top, out, nullptr, serial_);
   return absl::OkStatus();
 }

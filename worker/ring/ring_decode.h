@@ -36,6 +36,7 @@ class RingDecode {
   std::vector<std::vector<BlockRange>> owned_;        // by rank
   std::vector<std::vector<PartialNode>> part_nodes_;  // by rank, pointing into its part
   std::vector<PartialNode> all_nodes_;                // the same, ascending
+  std::vector<PartialNode> fold_;                     // scratch
   std::vector<absl::Span<std::byte>> parts_;          // by rank, header and nodes
   std::vector<std::vector<KvBlock>> block_runs_;      // own
   Scratch<std::byte> buffer_;

@@ -1,0 +1,11 @@
+// Attention kernels in plain scalar loops, for tests of the ring that must not depend on which vector kernels exist.
+// They follow the seam's definition (blocks, tree, integer m), with std::exp2 in the place of the fixed polynomial.
+#pragma once
+
+#include "rondo/attention_kernels.h"
+
+namespace rondo::testing {
+
+const AttentionKernels& PlainKernels();
+
+}  // namespace rondo::testing
