@@ -1,0 +1,95 @@
+// What the scheduler knows of a job: its request, what has been drawn so far, how it ended. Plain values shared by the
+// scheduler, the journal and the services; prompt ids are shared because they are long and never change.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace rondo::coordinator {
+
+using TimeUs = int64_t;  // microseconds since the Unix epoch, monotone within a process
+inline constexpr TimeUs kNoDeadline = 0;
+
+struct SamplingSettings {
+  float temperature = 0;
+  int32_t top_k = 0;
+  float top_p = 1;
+  float min_p = 0;
+  uint64_t seed = 0;
+};
+
+struct JobSpec {
+  std::string id;
+  uint64_t arrival = 0;  // place in line: jobs start in this order, whatever order their prompts were tokenised in
+  std::shared_ptr<const std::vector<int32_t>> prompt;
+  int64_t prompt_tokens = 0;
+  uint32_t max_tokens = 0;
+  SamplingSettings sampling;
+  std::vector<std::string> stops;
+  bool want_logits = false;
+  uint32_t ring_size = 0;  // 0: all ranks of the group
+  std::vector<int32_t> forced_tokens;
+  bool reference = false;
+  uint64_t request_number = 0;  // counter word of the random stream; part of the request, never of arrival order
+  std::string bits_key;         // model, compute mode, KV type, kernel family: only such a group may run it
+  TimeUs submitted = 0;
+  TimeUs deadline = kNoDeadline;
+};
+
+enum class JobState : uint8_t { kQueued, kRunning, kFinished, kFailed, kCancelled };
+
+constexpr const char* Name(JobState state) {
+  switch (state) {
+    case JobState::kQueued: return "queued";
+    case JobState::kRunning: return "running";
+    case JobState::kFinished: return "finished";
+    case JobState::kFailed: return "failed";
+    case JobState::kCancelled: return "cancelled";
+  }
+  return "";
+}
+
+// The figures of a finished job.
+struct JobResult {
+  std::string finish_reason;  // stop | length | cancelled
+  uint64_t prompt_tokens = 0;
+  uint64_t completion_tokens = 0;
+  uint64_t ttft_us = 0;
+  uint64_t prefill_us = 0;
+  uint64_t decode_us = 0;
+  double prefill_tokens_per_s = 0;
+  double decode_tokens_per_s = 0;
+  uint32_t workers = 0;
+  std::string kernels;
+  std::string compute;
+  std::string kv_type;
+  std::string strategy;
+  std::string digest;
+  uint64_t exchanged_bytes = 0;
+  std::vector<uint64_t> kv_bytes_per_worker;
+  uint32_t restarts = 0;
+};
+
+// A job with everything that happened to it. Values as of the last Step.
+struct Job {
+  JobSpec spec;
+  JobState state = JobState::kQueued;
+  uint64_t epoch = 0;            // the group it runs in; 0 while queued
+  std::vector<int32_t> tokens;   // drawn so far, over all runs, without the end id
+  uint32_t run_steps = 0;        // steps reported in the present run
+  double prefill_fraction = 0;   // of the present run
+  TimeUs started = 0;            // of the present run
+  TimeUs first_token = 0;        // of any run
+  TimeUs waiting_since = 0;      // since when no group could take it; 0: one can
+  uint32_t restarts = 0;
+  uint32_t told_position = 0;    // the queue position its client heard last
+  uint64_t logits_streamed = 0;  // elements of (step, offset) order already passed on: step << 32 | offset end
+  absl::Status error;            // of a failed or cancelled job
+  JobResult result;              // of a finished or cancelled job
+};
+
+}  // namespace rondo::coordinator

@@ -1,0 +1,103 @@
+// The coordinator's decisions: which job runs where and when, what its client hears, what the journal keeps. Pure: no
+// clock, no I/O, no thread; the engine feeds it events and carries out the actions. Story tests in
+// tests/coordinator/stories show every rule as events in, actions out.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "coordinator/core/action.h"
+#include "coordinator/core/event.h"
+#include "coordinator/core/job.h"
+
+namespace rondo::coordinator {
+
+struct SchedulerOptions {
+  uint32_t queue_limit = 64;           // queued jobs; one more is refused
+  uint32_t max_running = 4;            // jobs at once in one group
+  int64_t group_wait_us = 300000000;   // how long a job without a deadline waits for a group
+  uint32_t max_restarts = 20;          // a job that keeps killing its group must end some day
+  int64_t prompt_slice_ids = 65536;    // ids in one PromptIds command
+  uint32_t retained_jobs = 200;        // closed jobs kept for GetJob
+};
+
+class Scheduler {
+ public:
+  explicit Scheduler(SchedulerOptions options);
+
+  // Events must come with times that do not go back.
+  Actions Step(const Event& event);
+
+  // Queued, running and recently closed jobs; nullptr for others. Valid until the next Step.
+  const Job* FindJob(std::string_view id) const;
+  // Running jobs, then queued ones in the order they will start.
+  std::vector<const Job*> ActiveJobs() const;
+  uint32_t QueuePosition(std::string_view id) const;  // jobs ahead in the queue; 0 if not queued
+  uint32_t queued() const { return static_cast<uint32_t>(queue_.size()); }
+  uint32_t running() const;
+  bool draining() const { return draining_; }
+
+  // Puts a closed job from the journal among the retained ones.
+  void RestoreClosed(Job job);
+
+ private:
+  struct Group {
+    GroupInfo info;
+    uint64_t last_number = 0;
+    std::vector<uint64_t> reserved;  // bytes by rank
+    // Jobs that hold memory, with their bytes by rank: running, or cancelled and not yet ended.
+    std::map<std::string, std::vector<uint64_t>, std::less<>> occupants;
+  };
+
+  void On(const SubmitEvent& e);
+  void On(const RestoreEvent& e);
+  void On(const CancelEvent& e);
+  void On(const AbandonEvent& e);
+  void On(const GroupReadyEvent& e);
+  void On(const GroupLostEvent& e);
+  void On(const ProgressEvent& e);
+  void On(const TokenEvent& e);
+  void On(const LogitsEvent& e);
+  void On(const EndedEvent& e);
+  void On(const DrainEvent& e);
+  void On(const TickEvent& e);
+
+  // OK, or why no ready group of the job's key can ever run it. OK too when there is no such group.
+  absl::Status CheckFits(const JobSpec& spec) const;
+  void Enqueue(Job& job);
+  void LeaveQueue(const std::string& id);
+  void NoteWaiting();
+  void StartJobs();
+  bool TryStart(Job& job);
+  void Start(Job& job, Group& group, uint32_t ring, std::vector<uint64_t> bytes);
+  void TellPositions();
+  void CheckTimes();
+  void CheckDrain();
+  void Close(Job& job, JobState state, absl::Status error, JobResult result);
+  // Closes a job whatever its state; its group is told to stop.
+  void Stop(Job& job, JobState state, absl::Status error, const std::string& reason);
+  void Forget();  // closed jobs beyond the retained number
+  void Release(Group& group, const std::string& job_id);
+  void LoseGroup(uint64_t epoch, const std::string& reason);
+  void Send(Group& group, decltype(GroupCommand::body) body);
+  void Stream(const std::string& job_id, decltype(JobNote::body) body);
+  bool AnyGroupFor(const std::string& bits_key) const;
+  Job* RunningJob(uint64_t epoch, const std::string& id);  // nullptr: a message of an old epoch or a closed job
+  Job* ActiveJob(const std::string& id);
+
+  const SchedulerOptions options_;
+  TimeUs now_ = 0;
+  std::map<std::string, Job, std::less<>> jobs_;  // all that are not forgotten
+  std::vector<std::string> queue_;                // ids, ascending by arrival
+  std::map<uint64_t, Group> groups_;              // ready ones, by epoch
+  std::deque<std::string> closed_;                // oldest first
+  bool draining_ = false;
+  TimeUs drain_until_ = 0;
+  Actions out_;
+};
+
+}  // namespace rondo::coordinator
