@@ -1,8 +1,7 @@
 #include "bench/attention/limits.h"
 
 #include <immintrin.h>
-
-#include <chrono>
+#include <time.h>
 
 namespace rondo {
 namespace {
@@ -36,10 +35,16 @@ __attribute__((target("avx512f"))) void FmaAvx512() {
   for (int j = 0; j < 12; ++j) asm volatile("" ::"v"(acc[j]));
 }
 
+double Now() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
 double Time(void (*work)()) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = Now();
   for (int i = 0; i < 10; ++i) work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return Now() - start;
 }
 
 }  // namespace

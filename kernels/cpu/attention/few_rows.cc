@@ -110,6 +110,7 @@ class FewRows {
     TreeStack stack;
     const auto merge = [&](int slot) { slots.Merge(slot); };
     const BlockRange seen = VisibleBlocks(visible_, {id.begin(), id.end()});
+    const int64_t last_block = call_.blocks().end - 1;
     for (int64_t b = seen.begin; b < seen.end; ++b) {
       const KvBlock& block = call_.Block(b);
       int32_t first[8], last[8];
@@ -125,6 +126,7 @@ class FewRows {
       call_.ops.few_rows_block({.q = ScaledQueries(kv_head),
                                 .keys = call_.Keys(block, kv_head),
                                 .values = call_.Values(block, kv_head),
+                                .next_keys = call_.Keys(call_.Block(std::min(b + 1, last_block)), kv_head),
                                 .paired = call_.paired(),
                                 .tokens = block.tokens,
                                 .head_dim = head_dim_,

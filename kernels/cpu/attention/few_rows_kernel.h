@@ -21,7 +21,8 @@ struct FewRowsKernel {
   static constexpr int kN = V::kLanes;
   static constexpr int kKeys = 2 * kN;  // a group of keys: two vectors, to cover the latency of fma
   static constexpr int kTokens = 256;
-  static constexpr int kHeads = 4;  // heads done together: 4 x 2 accumulators
+  static constexpr int kPiece = 16;  // keys whose values are used between two visits of o
+  static constexpr int kHeads = 4;   // heads done together: 4 x 2 accumulators
 
   // Scores of every (row, head), then one transposed group of keys.
   static size_t Scratch(int rows, int group, int head_dim) {
@@ -50,7 +51,6 @@ struct FewRowsKernel {
     }
     for (int k = begin / kKeys * kKeys; k < end; k += kKeys) {
       TransposeKeys<T>(a, k, keys);
-      PrefetchValues<T>(a, k);
       for (int row = 0; row < a.rows; ++row) {
         if (k + kKeys <= a.first[row] || k >= a.last[row]) continue;
         for (int head = 0; head < a.group; head += kHeads) {
@@ -111,11 +111,17 @@ struct FewRowsKernel {
   template <typename T>
   static void TransposeKeys(const FewRowsBlock& a, int first, float* keys) {
     const T* rows = reinterpret_cast<const T*>(a.keys) + static_cast<size_t>(first) * a.head_dim;
+    const T* values = reinterpret_cast<const T*>(a.values) + static_cast<size_t>(first) * a.head_dim;
     for (int half = 0; half < kKeys; half += kN) {
       for (int d = 0; d < a.head_dim; d += kN) {
         F x[kN];
         for (int i = 0; i < kN; ++i) {
           const T* row = rows + static_cast<size_t>(half + i) * a.head_dim + d;
+          // While keys are read the values of the same rows are fetched, and while values are read the keys of the
+          // next block: rows are taken 32 or 64 bytes at a time, which the hardware does not see as a stream.
+          // Prefetching past the end does no harm.
+          __builtin_prefetch(values + static_cast<size_t>(half + i) * a.head_dim + d, 0, 2);
+          __builtin_prefetch(row + kKeys * a.head_dim);
           if (first + half + i >= a.tokens) {
             x[i] = V::Zero();
           } else if (a.head_dim - d < kN) {
@@ -128,15 +134,6 @@ struct FewRowsKernel {
         for (int i = 0; i < kN; ++i) V::Store(keys + (d + i) * kKeys + half, x[i]);
       }
     }
-  }
-
-  // The values of these keys are wanted a few microseconds from now.
-  template <typename T>
-  static void PrefetchValues(const FewRowsBlock& a, int first) {
-    const int keys = a.tokens - first < kKeys ? a.tokens - first : kKeys;
-    const std::byte* from = a.values + static_cast<size_t>(first) * a.head_dim * sizeof(T);
-    const size_t bytes = static_cast<size_t>(keys) * a.head_dim * sizeof(T);
-    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i, 0, 2);
   }
 
   template <int kCount>
@@ -191,8 +188,8 @@ struct FewRowsKernel {
     }
     // Sixteen keys at a time, so that o goes to memory and back only so often; the values' pages are walked in order.
     const T* values = reinterpret_cast<const T*>(a.values);
+    const T* next = reinterpret_cast<const T*>(a.next_keys);
     for (int i = 0; i < kCount * a.head_dim; ++i) o[i] = 0;
-    constexpr int kPiece = 16;
     for (int k = begin / kPiece * kPiece; k < end; k += kPiece) {
       int order[kPiece];  // the keys of this piece that are visible, in the order of the definition
       int count = 0;
@@ -202,10 +199,11 @@ struct FewRowsKernel {
       }
       int d = 0;
       for (; d + 2 * kN <= a.head_dim; d += 2 * kN)
-        Values<kCount, 2, false>(a.head_dim, scores, values + d, order, count, o + d, 0);
+        Values<kCount, 2, false>(a.head_dim, scores, values + d, next + d, order, count, o + d, 0);
       for (; d + kN <= a.head_dim; d += kN)
-        Values<kCount, 1, false>(a.head_dim, scores, values + d, order, count, o + d, 0);
-      if (d < a.head_dim) Values<kCount, 1, true>(a.head_dim, scores, values + d, order, count, o + d, a.head_dim - d);
+        Values<kCount, 1, false>(a.head_dim, scores, values + d, next + d, order, count, o + d, 0);
+      if (d < a.head_dim)
+        Values<kCount, 1, true>(a.head_dim, scores, values + d, next + d, order, count, o + d, a.head_dim - d);
     }
     for (int i = 0; i < kCount * a.head_dim; ++i) o[i] += 0.0f;
   }
@@ -238,8 +236,8 @@ struct FewRowsKernel {
 
   // o [kCount heads][kVectors vectors] += p . values over the keys in `order`; `width` lanes if kPartial.
   template <int kCount, int kVectors, bool kPartial, typename T>
-  RONDO_SIMD void Values(int head_dim, const float* p, const T* values, const int* order, int count, float* o,
-                         int width) {
+  RONDO_SIMD void Values(int head_dim, const float* p, const T* values, const T* next, const int* order, int count,
+                         float* o, int width) {
     F acc[kCount][kVectors];
 #pragma GCC unroll 4
     for (int h = 0; h < kCount; ++h) {
@@ -251,6 +249,8 @@ struct FewRowsKernel {
     }
     for (int i = 0; i < count; ++i) {
       const T* v = values + static_cast<size_t>(order[i]) * head_dim;
+      __builtin_prefetch(v + kPiece * head_dim);  // the same values of the next piece
+      __builtin_prefetch(next + static_cast<size_t>(order[i]) * head_dim, 0, 2);
       F x[kVectors];
 #pragma GCC unroll 2
       for (int c = 0; c < kVectors; ++c) x[c] = kPartial ? LoadPart(v, width) : LoadRow(v + c * kN);

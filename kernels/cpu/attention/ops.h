@@ -31,6 +31,7 @@ struct FewRowsBlock {
   const float* q = nullptr;  // [rows * group][head_dim], scaled (and rounded to bf16 if paired)
   const std::byte* keys = nullptr;
   const std::byte* values = nullptr;  // both [256][head_dim] of the KV type
+  const std::byte* next_keys = nullptr;  // of the block that will be asked for next, or any address: for prefetching
   bool paired = false;
   int tokens = 0;
   int head_dim = 0;
