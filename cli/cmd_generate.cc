@@ -1,0 +1,161 @@
+// rondo generate: asks the model about a document, or lets it continue a prompt, and streams the answer.
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cli/client_channel.h"
+#include "cli/commands.h"
+#include "cli/duration.h"
+#include "cli/generate_call.h"
+#include "cli/json_out.h"
+#include "cli/npy_writer.h"
+#include "cli/progress.h"
+#include "cli/request_options.h"
+#include "cli/show.h"
+
+namespace rondo::cli {
+namespace {
+
+struct Options {
+  std::string coordinator;
+  RequestOptions request;
+  std::string logits_out;
+  bool json = false;
+  bool quiet = false;
+};
+
+Json ResultJson(const GenerateOutcome& outcome) {
+  const v1::Finished& r = outcome.result;
+  return Json{{"id", r.id()},
+              {"text", outcome.text},
+              {"tokens", outcome.tokens},
+              {"finish_reason", r.finish_reason()},
+              {"prompt_tokens", r.prompt_tokens()},
+              {"completion_tokens", r.completion_tokens()},
+              {"ttft_us", r.ttft_us()},
+              {"prefill_us", r.prefill_us()},
+              {"decode_us", r.decode_us()},
+              {"prefill_tokens_per_s", r.prefill_tokens_per_s()},
+              {"decode_tokens_per_s", r.decode_tokens_per_s()},
+              {"workers", r.workers()},
+              {"kernels", r.kernels()},
+              {"compute", r.compute()},
+              {"kv_type", r.kv_type()},
+              {"strategy", r.strategy()},
+              {"digest", r.digest()},
+              {"exchanged_bytes", r.exchanged_bytes()},
+              {"kv_bytes_per_worker",
+               Json(std::vector<uint64_t>(r.kv_bytes_per_worker().begin(), r.kv_bytes_per_worker().end()))},
+              {"restarts", r.restarts()}};
+}
+
+std::string Summary(const v1::Finished& r) {
+  std::string out = absl::StrCat(
+      "prompt   ", ShowCount(r.prompt_tokens()), " tokens, first token after ",
+      ShowDuration(absl::Microseconds(r.ttft_us())), ", prefill ", ShowRate(r.prefill_tokens_per_s()), " tokens/s\n",
+      "answer   ", ShowCount(r.completion_tokens()), r.completion_tokens() == 1 ? " token" : " tokens", ", decode ",
+      ShowRate(r.decode_tokens_per_s()), " tokens/s, ended by ", r.finish_reason(), "\n", "ring     ", r.workers(),
+      r.workers() == 1 ? " worker" : " workers", ", ", r.strategy(), ", ", r.kernels(), ", compute ", r.compute(),
+      ", KV ", r.kv_type(), ", exchanged ", ShowBytes(r.exchanged_bytes()), "\n", "KV       ",
+      absl::StrJoin(r.kv_bytes_per_worker(), ", ",
+                    [](std::string* to, uint64_t bytes) { absl::StrAppend(to, ShowBytes(bytes)); }),
+      " per worker\n");
+  if (r.restarts() > 0) absl::StrAppend(&out, "restarts ", r.restarts(), "\n");
+  absl::StrAppend(&out, "digest   ", r.digest());
+  return out;
+}
+
+int RunGenerateCommand(const Options& o) {
+  absl::StatusOr<PreparedRequest> prepared = PrepareRequest(o.request);
+  if (!prepared.ok()) return FailStatus(prepared.status(), "see: rondo generate --help");
+  prepared->request.set_want_logits(!o.logits_out.empty());
+  std::unique_ptr<NpyWriter> logits;
+  if (!o.logits_out.empty()) {
+    absl::StatusOr<std::unique_ptr<NpyWriter>> opened = NpyWriter::Open(o.logits_out);
+    if (!opened.ok())
+      return FailStatus(opened.status(), "name a file in a folder that can be written with --logits-out");
+    logits = *std::move(opened);
+  }
+
+  Interrupt interrupt;
+  const std::unique_ptr<Client> client = Client::Connect(o.coordinator);
+  if (client == nullptr) return kNoCoordinator;
+  if (const grpc::Status status = UploadLargeTexts(client->stub(), prepared->deadline, &prepared->request);
+      !status.ok()) {
+    return client->Report(status);
+  }
+
+  ProgressLine progress = ProgressLine::ForStderr(o.quiet);
+  uint64_t prompt_tokens = 0;
+  bool at_line_start = true;
+  GenerateEvents events;
+  events.accepted = [&](const v1::Accepted& accepted) {
+    prompt_tokens = accepted.prompt_tokens();
+    progress.Note(absl::StrCat(
+        "job ", accepted.id(), ": ", ShowCount(prompt_tokens), " prompt tokens",
+        accepted.queue_position() > 0 ? absl::StrCat(", ", accepted.queue_position(), " ahead in the queue") : ""));
+  };
+  events.progress = [&](const v1::Progress& event) {
+    // A restart in the middle of the answer must not be glued to its last line on a terminal.
+    if (!at_line_start && !o.json && isatty(STDOUT_FILENO)) return;
+    progress.Show(v1::Progress::Phase_Name(event.phase()), DescribeProgress(event, prompt_tokens), absl::Now());
+  };
+  events.delta = [&](const v1::Delta& delta) -> absl::Status {
+    progress.Clear();
+    if (o.json || delta.text().empty()) return absl::OkStatus();
+    at_line_start = delta.text().back() == '\n';
+    if (std::fwrite(delta.text().data(), 1, delta.text().size(), stdout) != delta.text().size() ||
+        std::fflush(stdout) != 0) {
+      return absl::UnavailableError("standard output is closed");
+    }
+    return absl::OkStatus();
+  };
+  events.logits = [&](const v1::Logits& event) -> absl::Status {
+    if (logits == nullptr) return absl::OkStatus();
+    return logits->Append(event.step(), event.offset(), event.values());
+  };
+
+  const GenerateOutcome outcome = RunGenerate(*client, prepared->request, prepared->deadline, interrupt, events);
+  progress.Clear();
+  if (!o.json && (outcome.finished || !outcome.text.empty())) std::putchar('\n');
+  std::fflush(stdout);
+  if (const ExitCode code = ReportOutcome(*client, outcome); code != kOk) return code;
+  if (logits != nullptr) {
+    if (const absl::Status status = logits->Finish(); !status.ok()) return FailStatus(status, "");
+  }
+  if (!o.quiet) std::fprintf(stderr, "%s\n", Summary(outcome.result).c_str());
+  if (o.json && !PrintJson(ResultJson(outcome))) return Fail(kFailure, "standard output is closed", "");
+  return kOk;
+}
+
+}  // namespace
+
+void AddGenerateCommand(CLI::App& app, RunCommand* run) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("generate",
+                         "Answer a question about a document, or continue a prompt\n\n"
+                         "Examples:\n"
+                         "  rondo generate --document book.txt --question \"Who wrote the letters?\"\n"
+                         "  rondo generate --question \"What is the capital of France?\" --max-tokens 40\n"
+                         "  git log | rondo generate --document - --question \"What changed?\" --deadline 10m\n"
+                         "  rondo generate --prompt \"Once upon a time\" --temperature 0.8 --seed 7\n"
+                         "  rondo generate --prompt-ids ids.txt --logits-out logits.npy --json\n\n"
+                         "The answer goes to stdout while it is drawn; progress and a summary go to stderr.");
+  AddCoordinatorOption(*command, &o->coordinator);
+  AddRequestOptions(*command, &o->request);
+  command->add_option("--ring-size", o->request.ring_size, "Use the first N workers only; 0 uses all. Same bits")
+      ->type_name("N")
+      ->group("Limits")
+      ->capture_default_str();
+  command->add_option("--logits-out", o->logits_out, "Write the logits of every step, float32 [steps, vocabulary]")
+      ->type_name("FILE.npy");
+  command->add_flag("--json", o->json, "Print one JSON object when done, in place of the text");
+  command->add_flag("-q,--quiet", o->quiet, "No progress and no summary");
+  command->callback([o, run] { *run = [o] { return RunGenerateCommand(*o); }; });
+}
+
+}  // namespace rondo::cli

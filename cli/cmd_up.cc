@@ -1,0 +1,108 @@
+// rondo up: a coordinator and a ring of workers on this machine, kept running until Ctrl-C.
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "cli/commands.h"
+#include "cli/exit_codes.h"
+#include "cli/up/supervisor.h"
+
+namespace rondo::cli {
+namespace {
+
+int RunUp(UpOptions o) {
+  if (access(o.model.c_str(), R_OK) != 0 || std::filesystem::is_directory(o.model)) {
+    const int reason = std::filesystem::is_directory(o.model) ? EISDIR : errno;
+    return Fail(kFailure, absl::StrCat("cannot read the model ", o.model, ": ", std::strerror(reason)),
+                "name a GGUF file with --model; tools/fetch_model fetches a small one");
+  }
+  // mpirun's ranks need not have our working folder.
+  o.model = std::filesystem::absolute(o.model).string();
+  if (o.bin.empty()) o.bin = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+  std::string temporary;
+  absl::Cleanup remove = [&temporary] {
+    std::error_code ignored;
+    if (!temporary.empty()) std::filesystem::remove_all(temporary, ignored);
+  };
+  if (o.journal.empty()) {
+    temporary = (std::filesystem::temp_directory_path() / "rondo-up-XXXXXX").string();
+    if (mkdtemp(temporary.data()) == nullptr) {
+      return Fail(kFailure, absl::StrCat("cannot make ", temporary, ": ", std::strerror(errno)),
+                  "set TMPDIR to a folder that can be written, or give --journal");
+    }
+    o.journal = absl::StrCat(temporary, "/journal");
+  }
+  return Supervisor(std::move(o)).Run();
+}
+
+// Adds an option that is handed on, with its value, to the worker or the coordinator.
+void PassOn(CLI::App* command, const std::string& name, std::vector<std::string>* to, const std::string& help,
+            const std::string& type) {
+  command
+      ->add_option_function<std::string>(
+          name,
+          [to, name](const std::string& value) {
+            to->push_back(name);
+            to->push_back(value);
+          },
+          help)
+      ->type_name(type)
+      ->group("Passed on");
+}
+
+}  // namespace
+
+void AddUpCommand(CLI::App& app, RunCommand* run) {
+  auto o = std::make_shared<UpOptions>();
+  CLI::App* command = app.add_subcommand(
+      "up",
+      "Run a coordinator and a ring of workers on this machine\n\n"
+      "Examples:\n"
+      "  rondo up --workers 4 --model M.gguf\n"
+      "  rondo up --workers 2 --model M.gguf --listen 127.0.0.1:0 --kv-type bf16\n"
+      "  rondo up --workers 4 --model M.gguf --transport loopback   # one process, no MPI\n\n"
+      "Prints \"ready ADDRESS\" on stdout when jobs can be taken. A group or a coordinator that dies is started "
+      "again.\n"
+      "Ctrl-C lets running jobs end for --drain seconds and stops everything; a second Ctrl-C stops at once.");
+  command->add_option("--workers", o->workers, "Ranks of the ring")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command->add_option("--model", o->model, "The model, a GGUF file")->type_name("FILE")->required();
+  command->add_option("--listen", o->listen, "Where the coordinator listens; port 0 takes a free one")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  command->add_option("--transport", o->transport, "How ranks talk: mpi (a process each) or loopback (threads of one)")
+      ->check(CLI::IsMember({"mpi", "loopback"}))
+      ->capture_default_str();
+  command->add_option("--journal", o->journal, "Keep the journal here; without it, jobs are forgotten when this ends")
+      ->type_name("FILE");
+  command->add_option("--drain", o->drain_s, "Seconds that running jobs get to end after Ctrl-C")
+      ->type_name("S")
+      ->check(CLI::Range(0, 86400))
+      ->capture_default_str();
+  command->add_flag("--once", o->once,
+                    "End with an error when the group or the coordinator ends, and start nothing again");
+  std::vector<std::string>* worker = &o->worker_arguments;
+  PassOn(command, "--threads", worker, "Threads of each worker; without it the cores are shared out", "T");
+  PassOn(command, "--kernels", worker, "Kernels to use: portable, avx2, avx512", "NAME");
+  PassOn(command, "--compute", worker, "f32, or q8 for quantised weights", "MODE");
+  PassOn(command, "--kv-type", worker, "f32 or bf16", "TYPE");
+  PassOn(command, "--kv-memory", worker, "KV memory of each worker, e.g. 4GiB", "SIZE");
+  PassOn(command, "--prefill-chunk", worker, "Tokens of a prefill step, or whole", "N");
+  PassOn(command, "--queue-limit", &o->coordinator_arguments, "Jobs that may wait", "N");
+  PassOn(command, "--max-upload", &o->coordinator_arguments, "Largest document, e.g. 64MiB", "SIZE");
+  command->add_option("--mpirun", o->mpirun, "The mpirun to use")->type_name("PROGRAM")->capture_default_str();
+  command->add_option("--bin", o->bin, "Folder of rondo-coordinator and rondo-worker, if not this program's")
+      ->type_name("DIR");
+  command->callback([o, run] { *run = [o] { return RunUp(*o); }; });
+}
+
+}  // namespace rondo::cli

@@ -1,0 +1,35 @@
+#include "cli/up/launch.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace rondo::cli {
+
+std::vector<std::string> CoordinatorCommand(const UpOptions& o, const std::string& listen) {
+  std::vector<std::string> command = {absl::StrCat(o.bin, "/rondo-coordinator"), "--listen", listen, "--journal",
+                                      o.journal};
+  command.insert(command.end(), o.coordinator_arguments.begin(), o.coordinator_arguments.end());
+  return command;
+}
+
+std::vector<std::string> GroupCommand(const UpOptions& o, const std::string& coordinator, bool as_root) {
+  std::vector<std::string> command;
+  if (o.transport == "mpi") {
+    command = {o.mpirun, "-np", absl::StrCat(o.workers)};
+    // More ranks than cores are welcome (an idle rank sleeps), and ranks share the cores: mpirun's defaults refuse the
+    // one and pin each rank to a single core for the other.
+    for (const char* word : {"--oversubscribe", "--bind-to", "none"}) command.push_back(word);
+    if (as_root) command.push_back("--allow-run-as-root");
+  }
+  for (const std::string& word : {absl::StrCat(o.bin, "/rondo-worker"), std::string("--coordinator"), coordinator,
+                                  std::string("--model"), o.model, std::string("--transport"), o.transport}) {
+    command.push_back(word);
+  }
+  if (o.transport == "loopback") {
+    command.push_back("--ranks");
+    command.push_back(absl::StrCat(o.workers));
+  }
+  command.insert(command.end(), o.worker_arguments.begin(), o.worker_arguments.end());
+  return command;
+}
+
+}  // namespace rondo::cli

@@ -1,0 +1,30 @@
+// The command lines that `rondo up` runs; pure, so that tests can read them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace rondo::cli {
+
+struct UpOptions {
+  int workers = 1;
+  std::string model;
+  std::string listen = "127.0.0.1:7070";
+  std::string transport = "mpi";  // or loopback
+  std::string journal;            // empty: a temporary folder
+  bool once = false;
+  int drain_s = 15;
+  std::vector<std::string> worker_arguments;  // passed on as they are
+  std::vector<std::string> coordinator_arguments;
+  std::string bin;  // folder of rondo-coordinator and rondo-worker
+  std::string mpirun = "mpirun";
+};
+
+// The coordinator, listening on `listen`.
+std::vector<std::string> CoordinatorCommand(const UpOptions& options, const std::string& listen);
+
+// One group that dials `coordinator`: mpirun over `workers` processes, or one process with that many loopback ranks.
+// `as_root`: mpirun refuses to run as root unless told that it may.
+std::vector<std::string> GroupCommand(const UpOptions& options, const std::string& coordinator, bool as_root);
+
+}  // namespace rondo::cli
