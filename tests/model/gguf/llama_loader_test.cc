@@ -3,7 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
+#include <cmath>
 
 #include "tests/model/gguf/tiny_llama.h"
 
@@ -218,16 +219,32 @@ TEST(LlamaLoader, RopeDivisorsComeFromTheirTensor) {
   EXPECT_THAT(Refused(tiny), HasSubstr("rope_freqs.weight has shape [4]; [8] is expected"));
 }
 
-// Llama 3's scaling with head size 64, base 500000, factor 32, low 1, high 4, original context 8192: bands by wave
-// length.
-TEST(LlamaLoader, Llama3DivisorsOfTheTinyModelHaveThreeBands) {
+// Llama 3's rule, by wave length: below original / high unchanged, above original / low divided by the factor, between
+// them blended. The numbers are those the model was made with (its config.json).
+std::vector<double> Llama3Divisors(int head_dim, double base, double factor, double low, double high, double original) {
+  std::vector<double> divisors;
+  for (int pair = 0; pair < head_dim / 2; ++pair) {
+    const double wave = 2 * M_PI * std::pow(base, 2.0 * pair / head_dim);
+    const double blend = std::clamp((original / wave - low) / (high - low), 0.0, 1.0);
+    divisors.push_back(1 / ((1 - blend) / factor + blend));
+  }
+  return divisors;
+}
+
+TEST(LlamaLoader, Llama3DivisorsAreThoseOfTheRule) {
+  // The published setting: pairs 0 to 14 unchanged, 15 to 17 blended, 18 to 31 divided by 32.
+  const std::vector<double> published = Llama3Divisors(64, 500000, 32, 1, 4, 8192);
+  for (int pair = 0; pair < 32; ++pair) {
+    EXPECT_EQ(published[pair] == 1, pair <= 14) << pair;
+    EXPECT_EQ(published[pair] == 32, pair >= 18) << pair;
+  }
   const LoadedModel model = Load(UnpackTestFile("tiny/llama3-rope/llama3-rope.gguf.gz").value()).value();
-  const std::vector<float>& divisors = model.config.rope_divisors;
-  ASSERT_EQ(divisors.size(), 32u);
+  const std::vector<double> expected = Llama3Divisors(64, 500000, 32, 1, 4, 256);
+  ASSERT_EQ(model.config.rope_divisors.size(), 32u);
+  for (int pair = 0; pair < 32; ++pair) {
+    EXPECT_NEAR(model.config.rope_divisors[pair], expected[pair], 1e-5 * expected[pair]) << pair;
+  }
   EXPECT_EQ(model.config.rope_base, 500000);
-  EXPECT_EQ(divisors.front(), 1);
-  EXPECT_GT(divisors.back(), 1);
-  EXPECT_TRUE(std::is_sorted(divisors.begin(), divisors.end()));
   EXPECT_NE(model.weights.output.data, model.weights.embedding.data);
 }
 
