@@ -1,0 +1,39 @@
+// Everything one rank's step loop works with; made by main (or a test) and outliving the loop.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/thread_pool.h"
+#include "kernels/registry.h"
+#include "model/gguf/llama_loader.h"
+#include "model/tokenizer/tokenizer.h"
+#include "rondo/attention_kernels.h"
+#include "rondo/compute.h"
+#include "rondo/transport.h"
+
+namespace rondo {
+
+struct WorkerContext {
+  std::shared_ptr<const LoadedModel> model;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  KernelSet kernels;
+  ComputeMode compute = ComputeMode::kF32;
+  KvType kv_type = KvType::kF32;
+  int64_t prefill_chunk = 0;  // 0: whole
+  Transport* transport = nullptr;
+  ThreadPool* pool = nullptr;
+  absl::Duration ring_timeout = absl::Minutes(10);  // for one wait; a dead peer is noticed earlier by its heartbeats
+};
+
+inline AttentionShape ShapeOf(const ModelConfig& config, KvType kv_type) {
+  AttentionShape shape;
+  shape.q_heads = config.q_heads;
+  shape.kv_heads = config.kv_heads;
+  shape.head_dim = config.head_dim;
+  shape.kv_type = kv_type;
+  shape.scale = 1.0f / __builtin_sqrtf(static_cast<float>(config.head_dim));
+  return shape;
+}
+
+}  // namespace rondo
