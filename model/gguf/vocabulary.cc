@@ -1,7 +1,6 @@
 #include "model/gguf/vocabulary.h"
 
-#include <unordered_map>
-
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
 
@@ -21,10 +20,10 @@ absl::Status ReadTokens(const GgufFile& file, Vocabulary* vocabulary) {
   if (tokens->empty() || tokens->size() > kMaxTokens) {
     return Bad(file, "tokenizer.ggml.tokens has ", tokens->size(), " entries; 1 to ", kMaxTokens, " are read");
   }
-  std::unordered_map<std::string_view, size_t> seen;
+  absl::flat_hash_map<absl::string_view, size_t> seen;
   seen.reserve(tokens->size());
   for (size_t id = 0; id < tokens->size(); ++id) {
-    const auto [first, is_new] = seen.emplace((*tokens)[id], id);
+    const auto [first, is_new] = seen.emplace(Sv((*tokens)[id]), id);
     if (!is_new) {
       return Bad(file, "tokenizer.ggml.tokens: tokens ", first->second, " and ", id, " have the same text");
     }

@@ -1,7 +1,5 @@
 #include "model/tokenizer/tokenizer.h"
 
-#include <unordered_map>
-
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -65,11 +63,11 @@ Tokenizer::Tokenizer(const Vocabulary& vocabulary, PreTokenizerRule rule)
     const TokenType type = vocabulary.types[i];
     if (IsControl(type)) {
       specials_.Add(texts_[i], id, /*control=*/true);
+    } else if (ends_[i] || bos_ == id) {  // control tokens by their use, whatever type the file gives them
+      specials_.Add(texts_[i], id, /*control=*/true);
     } else if (type == TokenType::kUserDefined) {
       specials_.Add(texts_[i], id, /*control=*/false);
-      if (!ends_[i]) bytes_[i] = texts_[i];  // stored as it is, not in the byte alphabet
-    } else if (ends_[i]) {
-      specials_.Add(texts_[i], id, /*control=*/true);
+      bytes_[i] = texts_[i];  // stored as it is, not in the byte alphabet
     } else if (type != TokenType::kUnused) {
       bytes_[i] = BytesOfLetters(texts_[i]);
       if (rule.whole_word_first) id_of_word_.try_emplace(bytes_[i], id);
@@ -91,11 +89,11 @@ void Tokenizer::MarkEnds(const Vocabulary& vocabulary) {
 
 // A merge whose parts or whole are no tokens would be applied by nobody's reference: the file is broken.
 absl::Status Tokenizer::AddMerges(const Vocabulary& vocabulary) {
-  std::unordered_map<std::string_view, int32_t> ids;
+  absl::flat_hash_map<absl::string_view, int32_t> ids;
   ids.reserve(texts_.size());
   for (size_t i = 0; i < texts_.size(); ++i) ids.emplace(texts_[i], static_cast<int32_t>(i));
   const auto find = [&](std::string_view text) {
-    const auto found = ids.find(text);
+    const auto found = ids.find(Sv(text));
     return found == ids.end() ? -1 : found->second;
   };
   for (int byte = 0; byte < 256; ++byte) {

@@ -171,6 +171,31 @@ TEST(Tokenizer, EndsByKeyAndByText) {
   EXPECT_FALSE(tokenizer->IsEnd('a'));
 }
 
+// Some files call their end token user-defined; a user's text must not end the turn all the same.
+TEST(Tokenizer, EndTokensOfTheWrongTypeAreControlTokens) {
+  std::vector<std::string> tokens;
+  for (int byte = 0; byte < 256; ++byte) tokens.push_back(ByteLetter(static_cast<uint8_t>(byte)));
+  std::vector<int32_t> types(256, 1);
+  for (const int32_t type : {4, 1}) {
+    tokens.push_back(type == 4 ? "<|im_end|>" : "<|eot_id|>");
+    types.push_back(type);
+  }
+  const auto tokenizer = TokenizerOf(GgufWriter()
+                                         .String("tokenizer.ggml.model", "gpt2")
+                                         .String("tokenizer.ggml.pre", "gpt-2")
+                                         .Strings("tokenizer.ggml.tokens", tokens)
+                                         .I32s("tokenizer.ggml.token_type", types))
+                             .value();
+  for (const int32_t id : {256, 257}) {
+    const std::string text(tokenizer->TokenText(id));
+    EXPECT_TRUE(tokenizer->IsEnd(id));
+    EXPECT_EQ(tokenizer->Encode(text, false).size(), text.size());
+    const TrustedRange whole[] = {{0, text.size()}};
+    EXPECT_THAT(tokenizer->EncodeRendered(text, whole, false), ElementsAre(id));
+    EXPECT_EQ(tokenizer->TokenBytes(id), "");
+  }
+}
+
 TEST(Tokenizer, TakesWholeWordsFirstForLlama3) {
   // "abc" cannot be reached by these merges, but is a token.
   std::vector<std::string> tokens;
