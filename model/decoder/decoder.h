@@ -1,0 +1,61 @@
+// The Llama forward pass of one rank's rows over the dense and attention seams; used by the worker's step loop, the
+// local benchmark and the tests.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "base/aligned.h"
+#include "kernels/rope_table.h"
+#include "rondo/attention.h"
+#include "rondo/dense_kernels.h"
+#include "rondo/model.h"
+
+namespace rondo {
+
+class ThreadPool;
+
+// Holds no sequence: keys and values live in the Attention, the residual stream in the caller's `hidden`. Every row is
+// computed from its token, its position and what Attention returns, so its bits do not depend on the rows beside it.
+// Scratch grows with the most rows of any call (q, k, v and attended rows, 4 * (2 * q + 2 * kv width) bytes a row, plus
+// one row block of the feed-forward); later calls allocate nothing. One thread at a time.
+class Decoder {
+ public:
+  // All must outlive the decoder.
+  Decoder(const ModelConfig& config, const ModelWeights& weights, const DenseKernels& kernels, ComputeMode mode,
+          ThreadPool& pool);
+
+  // Runs `tokens` at the positions of `runs` (as many rows; none is allowed, attention is then still called for every
+  // layer) through all layers. `on_layer` is called after each, for progress. INVALID_ARGUMENT naming a token outside
+  // the vocabulary, before anything is computed; otherwise attention's error, at the layer where it came: the rows of
+  // this call are then lost.
+  absl::Status Forward(absl::Span<const int32_t> tokens, absl::Span<const PositionRun> runs, Attention& attention,
+                       float* hidden,  // [rows, embedding], after the final norm
+                       absl::FunctionRef<void(int32_t layer)> on_layer);
+
+  // Logits of rows that Forward gave.
+  void Logits(const float* hidden, int64_t rows, float* logits /* [rows, vocab] */);
+
+ private:
+  absl::Status CheckTokens(absl::Span<const int32_t> tokens) const;
+  void Project(const LayerWeights& layer, const float* hidden, int64_t first, int64_t count);
+  void AddAttended(const LayerWeights& layer, float* hidden, int64_t first, int64_t count);
+  void AddFeedForward(const LayerWeights& layer, float* hidden, int64_t count);
+
+  const ModelConfig& config_;
+  const ModelWeights& weights_;
+  const DenseKernels& kernels_;
+  const ComputeMode mode_;
+  ThreadPool& pool_;
+  const RopeTable rope_;
+
+  // Whole call: [rows, ...].
+  Scratch<float> cos_, sin_, q_, k_, v_, attended_;
+  // One row block.
+  Scratch<float> normed_, residual_, gate_, up_;
+  ActivationRows embedding_rows_, attended_rows_, feed_forward_rows_;
+};
+
+}  // namespace rondo
