@@ -44,11 +44,16 @@ enum class JobState : uint8_t { kQueued, kRunning, kFinished, kFailed, kCancelle
 
 constexpr const char* Name(JobState state) {
   switch (state) {
-    case JobState::kQueued: return "queued";
-    case JobState::kRunning: return "running";
-    case JobState::kFinished: return "finished";
-    case JobState::kFailed: return "failed";
-    case JobState::kCancelled: return "cancelled";
+    case JobState::kQueued:
+      return "queued";
+    case JobState::kRunning:
+      return "running";
+    case JobState::kFinished:
+      return "finished";
+    case JobState::kFailed:
+      return "failed";
+    case JobState::kCancelled:
+      return "cancelled";
   }
   return "";
 }
@@ -78,13 +83,13 @@ struct JobResult {
 struct Job {
   JobSpec spec;
   JobState state = JobState::kQueued;
-  uint64_t epoch = 0;            // the group it runs in; 0 while queued
-  std::vector<int32_t> tokens;   // drawn so far, over all runs, without the end id
-  uint32_t run_steps = 0;        // steps reported in the present run
-  double prefill_fraction = 0;   // of the present run
-  TimeUs started = 0;            // of the present run
-  TimeUs first_token = 0;        // of any run
-  TimeUs waiting_since = 0;      // since when no group could take it; 0: one can
+  uint64_t epoch = 0;           // the group it runs in; 0 while queued
+  std::vector<int32_t> tokens;  // drawn so far, over all runs, without the end id
+  uint32_t run_steps = 0;       // steps reported in the present run
+  double prefill_fraction = 0;  // of the present run
+  TimeUs started = 0;           // of the present run
+  TimeUs first_token = 0;       // of any run
+  TimeUs waiting_since = 0;     // since when no group could take it; 0: one can
   uint32_t restarts = 0;
   uint32_t told_position = 0;    // the queue position its client heard last
   uint64_t logits_streamed = 0;  // elements of (step, offset) order already passed on: step << 32 | offset end

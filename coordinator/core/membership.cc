@@ -85,14 +85,14 @@ MembershipActions Membership::Join(ConnectionId connection, const RankHello& hel
   if (absl::Status status = CheckHello(hello); !status.ok()) return refuse(std::move(status));
   Group& group = groups_[hello.launch_id];
   if (group.state == State::kLost) {
-    return refuse(absl::FailedPreconditionError(
-        absl::StrCat("launch ", hello.launch_id, " is over: start the group again (epoch ", group.epoch, " was lost)")));
+    return refuse(absl::FailedPreconditionError(absl::StrCat(
+        "launch ", hello.launch_id, " is over: start the group again (epoch ", group.epoch, " was lost)")));
   }
   if (group.members.empty()) group.since = now;
   if (const auto same = group.members.find(hello.rank); same != group.members.end()) {
-    return refuse(absl::AlreadyExistsError(absl::StrCat("rank ", hello.rank, " of launch ", hello.launch_id,
-                                                        " is taken by pid ", same->second.hello.pid, " on ",
-                                                        same->second.hello.host)));
+    return refuse(
+        absl::AlreadyExistsError(absl::StrCat("rank ", hello.rank, " of launch ", hello.launch_id, " is taken by pid ",
+                                              same->second.hello.pid, " on ", same->second.hello.host)));
   }
   if (!group.members.empty()) {
     if (absl::Status status = CheckAgree(group.members.begin()->second.hello, hello); !status.ok()) {
@@ -174,12 +174,11 @@ MembershipActions Membership::Tick(TimeUs now) {
     Group& group = groups_.at(launch);
     if (group.state == State::kForming && now - group.since >= options_.forming_timeout_us) {
       const uint32_t world = group.members.begin()->second.hello.world_size;
-      const std::string what =
-          group.members.size() < world
-              ? absl::StrCat(group.members.size(), " of ", world, " ranks joined within ")
-              : absl::StrCat("rank 0 sent no model header within ");
-      const absl::Status status = absl::DeadlineExceededError(
-          absl::StrFormat("%s%.1f s", what, options_.forming_timeout_us / 1e6));
+      const std::string what = group.members.size() < world
+                                   ? absl::StrCat(group.members.size(), " of ", world, " ranks joined within ")
+                                   : absl::StrCat("rank 0 sent no model header within ");
+      const absl::Status status =
+          absl::DeadlineExceededError(absl::StrFormat("%s%.1f s", what, options_.forming_timeout_us / 1e6));
       Dissolve(launch, std::string(status.message()), status, &out);
     } else if (group.state == State::kReady) {
       for (const auto& [rank, member] : group.members) {

@@ -112,9 +112,9 @@ class Membership {
   void ForgetOld();
 
   const MembershipOptions options_;
-  std::map<std::string, Group> groups_;                // by launch id
-  std::map<ConnectionId, std::string> launch_of_;      // live connections only
-  std::vector<std::string> over_;                      // launches that ended, oldest first
+  std::map<std::string, Group> groups_;            // by launch id
+  std::map<ConnectionId, std::string> launch_of_;  // live connections only
+  std::vector<std::string> over_;                  // launches that ended, oldest first
   uint64_t last_epoch_ = 0;
 };
 

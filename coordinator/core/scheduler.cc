@@ -45,9 +45,7 @@ Actions Scheduler::Step(const Event& event) {
 
 void Scheduler::On(const SubmitEvent& e) {
   const JobSpec& spec = e.spec;
-  const auto refuse = [&](absl::Status why) {
-    Stream(spec.id, ClosedNote{JobState::kFailed, std::move(why), {}});
-  };
+  const auto refuse = [&](absl::Status why) { Stream(spec.id, ClosedNote{JobState::kFailed, std::move(why), {}}); };
   if (jobs_.contains(spec.id)) return refuse(absl::AlreadyExistsError(absl::StrCat("job ", spec.id, " exists")));
   if (draining_) return refuse(absl::UnavailableError(kShuttingDown));
   if (spec.deadline != kNoDeadline && spec.deadline <= now_) {
@@ -116,8 +114,8 @@ void Scheduler::LoseGroup(uint64_t epoch, const std::string& reason) {
     }
     if (++job.restarts > options_.max_restarts) {
       Close(job, JobState::kFailed,
-            absl::UnavailableError(absl::StrCat("the group was lost ", job.restarts,
-                                                " times while this job ran; last: ", reason)),
+            absl::UnavailableError(
+                absl::StrCat("the group was lost ", job.restarts, " times while this job ran; last: ", reason)),
             {});
       continue;
     }
@@ -150,9 +148,7 @@ void Scheduler::On(const ProgressEvent& e) {
 void Scheduler::On(const TokenEvent& e) {
   Job* job = RunningJob(e.epoch, e.job_id);
   if (job == nullptr) return;
-  const auto fail = [&](const std::string& what) {
-    Stop(*job, JobState::kFailed, absl::InternalError(what), what);
-  };
+  const auto fail = [&](const std::string& what) { Stop(*job, JobState::kFailed, absl::InternalError(what), what); };
   if (e.step != job->run_steps) {
     return fail(absl::StrCat("token of step ", e.step, " came where step ", job->run_steps, " was due"));
   }
@@ -256,9 +252,9 @@ absl::Status Scheduler::CheckFits(const JobSpec& spec) const {
     size_t rank = 0;
     while (rank < need.size() && need[rank] <= group.info.kv_memory[rank]) ++rank;
     if (rank == need.size()) return absl::OkStatus();
-    why = absl::ResourceExhaustedError(absl::StrCat(
-        "KV memory: ", spec.prompt_tokens, " + ", spec.max_tokens, " tokens need ", need[rank], " bytes on rank ", rank,
-        " of ", need.size(), ", which has ", group.info.kv_memory[rank]));
+    why = absl::ResourceExhaustedError(absl::StrCat("KV memory: ", spec.prompt_tokens, " + ", spec.max_tokens,
+                                                    " tokens need ", need[rank], " bytes on rank ", rank, " of ",
+                                                    need.size(), ", which has ", group.info.kv_memory[rank]));
   }
   return why;
 }
@@ -359,7 +355,8 @@ void Scheduler::CheckTimes() {
     Job& job = jobs_.at(id);
     const bool waiting = job.state == JobState::kQueued && job.waiting_since != 0;
     const bool late = job.spec.deadline != kNoDeadline && now_ >= job.spec.deadline;
-    const bool gave_up = job.spec.deadline == kNoDeadline && waiting && now_ - job.waiting_since >= options_.group_wait_us;
+    const bool gave_up =
+        job.spec.deadline == kNoDeadline && waiting && now_ - job.waiting_since >= options_.group_wait_us;
     if (late && !waiting) {
       const std::string what = absl::StrCat("the deadline passed while the job was ", Name(job.state), ", after ",
                                             Seconds(now_ - job.spec.submitted));
@@ -471,8 +468,7 @@ std::vector<const Job*> Scheduler::ActiveJobs() const {
   for (const auto& [id, job] : jobs_) {
     if (job.state == JobState::kRunning) active.push_back(&job);
   }
-  std::sort(active.begin(), active.end(),
-            [](const Job* a, const Job* b) { return a->spec.arrival < b->spec.arrival; });
+  std::sort(active.begin(), active.end(), [](const Job* a, const Job* b) { return a->spec.arrival < b->spec.arrival; });
   for (const std::string& id : queue_) active.push_back(&jobs_.at(id));
   return active;
 }

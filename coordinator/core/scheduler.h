@@ -17,12 +17,12 @@
 namespace rondo::coordinator {
 
 struct SchedulerOptions {
-  uint32_t queue_limit = 64;           // queued jobs; one more is refused
-  uint32_t max_running = 4;            // jobs at once in one group
-  int64_t group_wait_us = 300000000;   // how long a job without a deadline waits for a group
-  uint32_t max_restarts = 20;          // a job that keeps killing its group must end some day
-  int64_t prompt_slice_ids = 65536;    // ids in one PromptIds command
-  uint32_t retained_jobs = 200;        // closed jobs kept for GetJob
+  uint32_t queue_limit = 64;          // queued jobs; one more is refused
+  uint32_t max_running = 4;           // jobs at once in one group
+  int64_t group_wait_us = 300000000;  // how long a job without a deadline waits for a group
+  uint32_t max_restarts = 20;         // a job that keeps killing its group must end some day
+  int64_t prompt_slice_ids = 65536;   // ids in one PromptIds command
+  uint32_t retained_jobs = 200;       // closed jobs kept for GetJob
 };
 
 class Scheduler {

@@ -104,8 +104,8 @@ absl::StatusOr<std::unique_ptr<Journal>> Journal::Open(const std::string& path) 
     return journal;
   }
   if (found != header) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("journal ", path, ": the first 16 bytes are not those of a version ", kJournalVersion, " journal"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "journal ", path, ": the first 16 bytes are not those of a version ", kJournalVersion, " journal"));
   }
   journal->size_ = static_cast<uint64_t>(info.st_size);
   return journal;

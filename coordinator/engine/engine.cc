@@ -1,0 +1,410 @@
+#include "coordinator/engine/engine.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+
+namespace rondo::coordinator {
+namespace {
+
+constexpr std::chrono::milliseconds kTick{20};
+constexpr int64_t kLastWordsUs = 1000000;  // a rank that was told to go gets this long to do so
+
+int64_t SteadyUs() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+int64_t UnixUs() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+Engine::Engine(EngineOptions options, std::unique_ptr<Journal> journal, const JobHistory& history)
+    : options_(std::move(options)),
+      clock_offset_us_(UnixUs() - SteadyUs()),
+      journal_(std::move(journal)),
+      scheduler_(options_.scheduler),
+      membership_(options_.membership) {
+  for (Job& job : history.Closed(options_.scheduler.retained_jobs)) {
+    last_arrival_ = std::max(last_arrival_, job.spec.arrival);
+    scheduler_.RestoreClosed(std::move(job));
+  }
+  for (const Job& job : history.Unfinished()) {
+    last_arrival_ = std::max(last_arrival_, job.spec.arrival);
+    Post([this, job] { Step(RestoreEvent{job.spec, job.tokens}); });
+  }
+  driver_ = std::thread([this] {
+    pthread_setname_np(pthread_self(), "rondo-driver");
+    DriverLoop();
+  });
+}
+
+Engine::~Engine() {
+  {
+    const std::lock_guard lock(queue_mutex_);
+    stop_ = true;
+  }
+  queue_wake_.notify_one();
+  driver_.join();
+  for (auto& [id, stream] : streams_) {
+    stream->Push(ClosedNote{JobState::kFailed, absl::UnavailableError("the coordinator has stopped"), {}});
+  }
+}
+
+// Unix time at the start plus what has passed since: it never goes back.
+TimeUs Engine::Now() const { return clock_offset_us_ + SteadyUs(); }
+
+void Engine::Post(std::function<void()> task) {
+  {
+    const std::lock_guard lock(queue_mutex_);
+    queue_.push_back(std::move(task));
+  }
+  queue_wake_.notify_one();
+}
+
+void Engine::DriverLoop() {
+  using Clock = std::chrono::steady_clock;
+  auto last_tick = Clock::now();
+  for (;;) {
+    std::deque<std::function<void()>> tasks;
+    {
+      std::unique_lock lock(queue_mutex_);
+      queue_wake_.wait_until(lock, last_tick + kTick, [this] { return stop_ || !queue_.empty(); });
+      if (stop_) return;
+      tasks.swap(queue_);
+    }
+    for (auto& task : tasks) task();
+    // Best with nothing unheard: if the driver itself was held up, no rank is called silent for it.
+    const auto since = Clock::now() - last_tick;
+    if ((tasks.empty() && since >= kTick) || since >= 10 * kTick) {
+      Tick();
+      last_tick = Clock::now();
+    } else if (since >= kTick) {
+      // Overdue, but there was work: look once more for what came meanwhile, without waiting.
+      std::this_thread::yield();
+    }
+  }
+}
+
+void Engine::Tick() {
+  MembershipActions actions;
+  std::vector<std::shared_ptr<RankLink>> kill;
+  {
+    const std::lock_guard lock(state_mutex_);
+    const TimeUs now = Now();
+    actions = membership_.Tick(now);
+    std::erase_if(closing_, [&](const ClosingLink& closing) {
+      if (now < closing.kill_at) return false;
+      kill.push_back(closing.link);
+      return true;
+    });
+  }
+  for (const auto& link : kill) link->Kill();
+  Perform(actions);
+  Step(TickEvent{});
+}
+
+void Engine::Step(EventBody body) {
+  Actions actions;
+  {
+    const std::lock_guard lock(state_mutex_);
+    actions = scheduler_.Step({Now(), std::move(body)});
+  }
+  Perform(std::move(actions));
+}
+
+std::vector<std::string> Engine::Record(const Actions& actions) {
+  std::vector<std::string> lost;
+  if (journal_ == nullptr) return lost;
+  absl::Status status;
+  for (const rondo::coordinator::Record& record : actions.append) {
+    if (status.ok()) status = journal_->Append(EncodeRecord(record, Now()));
+  }
+  if (status.ok() && actions.must_sync) status = journal_->Sync();
+  if (status.ok()) return lost;
+  LogError(status.ToString());
+  for (const rondo::coordinator::Record& record : actions.append) {
+    if (const auto* submitted = std::get_if<SubmittedRecord>(&record)) lost.push_back(submitted->spec.id);
+  }
+  return lost;
+}
+
+void Engine::Perform(Actions actions) {
+  const std::vector<std::string> lost = Record(actions);
+  for (const GroupCommand& command : actions.send) {
+    std::vector<ConnectionId> connections;
+    std::vector<std::shared_ptr<RankLink>> links;
+    {
+      const std::lock_guard lock(state_mutex_);
+      connections = membership_.Connections(command.epoch);
+      for (const ConnectionId connection : connections) {
+        if (const auto it = links_.find(connection); it != links_.end()) links.push_back(it->second);
+      }
+    }
+    if (const auto* leave = std::get_if<LeaveCommand>(&command.body)) {
+      LogInfo("epoch ", command.epoch, " ends: ", leave->reason);
+      {
+        const std::lock_guard lock(state_mutex_);
+        membership_.Close(command.epoch);
+      }
+      for (const ConnectionId connection : connections) {
+        CloseLink(connection, [&](RankLink& link) { link.Leave(command.epoch, *leave); });
+      }
+    } else {
+      for (const auto& link : links) link->Send(command);
+    }
+  }
+  std::vector<std::string> too_slow;
+  for (JobNote& note : actions.stream) {
+    if (std::holds_alternative<AcceptedNote>(note.body) &&
+        std::find(lost.begin(), lost.end(), note.job_id) != lost.end()) {
+      continue;
+    }
+    std::shared_ptr<JobStream> stream;
+    {
+      const std::lock_guard lock(state_mutex_);
+      const auto it = streams_.find(note.job_id);
+      if (it == streams_.end()) continue;
+      stream = it->second;
+      if (std::holds_alternative<ClosedNote>(note.body)) streams_.erase(it);
+    }
+    const std::string id = note.job_id;
+    if (!stream->Push(std::move(note.body))) too_slow.push_back(id);
+  }
+  bool changed = false;
+  bool serving = false;
+  {
+    const std::lock_guard lock(state_mutex_);
+    serving = membership_.any_ready() && !scheduler_.draining();
+    changed = serving != serving_;
+    serving_ = serving;
+    if (actions.drained && !drained_) {
+      drained_ = true;
+      drained_wake_.notify_all();
+    }
+  }
+  if (changed && options_.on_serving) options_.on_serving(serving);
+  for (const std::string& id : lost) {
+    Step(AbandonEvent{id, absl::UnavailableError("the journal could not keep the job; see the coordinator's log")});
+  }
+  for (const std::string& id : too_slow) {
+    Step(AbandonEvent{
+        id, absl::ResourceExhaustedError(absl::StrCat("the client reads too slowly: more than ",
+                                                      options_.logits_backlog_bytes, " bytes of logits wait for it"))});
+  }
+}
+
+void Engine::Perform(const MembershipActions& actions) {
+  for (const auto& refusal : actions.refuse) {
+    LogWarning("a rank is refused: ", refusal.why.message());
+    CloseLink(refusal.connection, [&](RankLink& link) { link.Refuse(refusal.why); });
+  }
+  for (const GroupInfo& group : actions.ready) {
+    LogInfo("epoch ", group.epoch, " begins: ", group.world(), " ranks, kernels ", group.kernels, ", compute ",
+            group.compute);
+    for (const ConnectionId connection : actions.welcome) {
+      std::shared_ptr<RankLink> link;
+      {
+        const std::lock_guard lock(state_mutex_);
+        if (const auto it = links_.find(connection); it != links_.end()) link = it->second;
+      }
+      if (link != nullptr) link->Welcome(group.epoch);
+    }
+    {
+      const std::lock_guard lock(state_mutex_);
+      current_ = CurrentModel{ModelOf(group.bits_key), group.bits_key};
+    }
+    model_wake_.notify_all();
+    Step(GroupReadyEvent{group});
+  }
+  for (const GroupLostEvent& lost : actions.lost) LogWarning("epoch ", lost.epoch, " is lost: ", lost.reason);
+  for (const auto& departure : actions.leave) {
+    const uint64_t epoch = actions.lost.empty() ? 0 : actions.lost.front().epoch;
+    CloseLink(departure.connection, [&](RankLink& link) { link.Leave(epoch, LeaveCommand{departure.reason, false}); });
+  }
+  for (const GroupLostEvent& lost : actions.lost) Step(lost);
+}
+
+void Engine::CloseLink(ConnectionId connection, const std::function<void(RankLink&)>& last_words) {
+  std::shared_ptr<RankLink> link;
+  {
+    const std::lock_guard lock(state_mutex_);
+    const auto it = links_.find(connection);
+    if (it == links_.end()) return;
+    link = it->second;
+    links_.erase(it);
+    closing_.push_back({link, Now() + kLastWordsUs});
+  }
+  last_words(*link);
+}
+
+ConnectionId Engine::Connect(std::shared_ptr<RankLink> link) {
+  const std::lock_guard lock(state_mutex_);
+  links_[++last_connection_] = std::move(link);
+  return last_connection_;
+}
+
+void Engine::Join(ConnectionId connection, RankHello hello) {
+  Post([this, connection, hello = std::move(hello)] {
+    MembershipActions actions;
+    {
+      const std::lock_guard lock(state_mutex_);
+      actions = membership_.Join(connection, hello, models_.contains(hello.fingerprint.model_sha256), Now());
+    }
+    Perform(actions);
+  });
+}
+
+void Engine::ModelRead(ConnectionId connection, absl::StatusOr<std::shared_ptr<const ModelInfo>> model) {
+  Post([this, connection, model = std::move(model)] {
+    MembershipActions actions;
+    {
+      const std::lock_guard lock(state_mutex_);
+      if (model.ok()) models_[(*model)->sha256] = *model;
+      actions = membership_.ModelRead(connection, model.status(), Now());
+    }
+    Perform(actions);
+  });
+}
+
+void Engine::Heard(ConnectionId connection, std::optional<RankVitals> vitals) {
+  Post([this, connection, vitals] {
+    const std::lock_guard lock(state_mutex_);
+    membership_.Heard(connection, vitals ? &*vitals : nullptr, Now());
+  });
+}
+
+void Engine::Report(ConnectionId connection, uint64_t epoch, EventBody body) {
+  Post([this, connection, epoch, body = std::move(body)]() mutable {
+    uint64_t own = 0;
+    {
+      const std::lock_guard lock(state_mutex_);
+      own = membership_.EpochOf(connection);
+      membership_.Heard(connection, nullptr, Now());
+    }
+    if (own == 0 || own != epoch) {
+      LogWarning("a message of epoch ", epoch, " is refused: its rank is in epoch ", own);
+      return;
+    }
+    Step(std::move(body));
+  });
+}
+
+void Engine::Gone(ConnectionId connection, std::string reason) {
+  {
+    const std::lock_guard lock(state_mutex_);
+    links_.erase(connection);
+  }
+  Post([this, connection, reason = std::move(reason)] {
+    MembershipActions actions;
+    {
+      const std::lock_guard lock(state_mutex_);
+      actions = membership_.Gone(connection, reason, Now());
+    }
+    Perform(actions);
+  });
+}
+
+uint64_t Engine::DrawArrival() {
+  const std::lock_guard lock(state_mutex_);
+  return ++last_arrival_;
+}
+
+absl::StatusOr<CurrentModel> Engine::WaitForModel(TimeUs deadline, const std::function<bool()>& cancelled) {
+  std::unique_lock lock(state_mutex_);
+  if (current_) return *current_;
+  if (model_waiters_ >= options_.scheduler.queue_limit) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("queue is full: ", model_waiters_, " of ", options_.scheduler.queue_limit, " jobs"));
+  }
+  ++model_waiters_;
+  const TimeUs until = deadline != kNoDeadline ? deadline : Now() + options_.scheduler.group_wait_us;
+  absl::Status why;
+  while (!current_ && why.ok()) {
+    model_wake_.wait_for(lock, kTick);
+    if (scheduler_.draining()) {
+      why = absl::UnavailableError("the coordinator is shutting down");
+    } else if (Now() >= until) {
+      why = absl::UnavailableError("no group has joined");
+    } else if (cancelled()) {
+      why = absl::CancelledError("the client left");
+    }
+  }
+  --model_waiters_;
+  if (current_) return *current_;
+  return why;
+}
+
+std::shared_ptr<JobStream> Engine::Submit(JobSpec spec) {
+  auto stream = std::make_shared<JobStream>(options_.logits_backlog_bytes);
+  {
+    const std::lock_guard lock(state_mutex_);
+    streams_[spec.id] = stream;
+  }
+  Post([this, spec = std::move(spec)] { Step(SubmitEvent{spec}); });
+  return stream;
+}
+
+bool Engine::Cancel(const std::string& job_id, const std::string& reason) {
+  bool active = false;
+  {
+    const std::lock_guard lock(state_mutex_);
+    const Job* job = scheduler_.FindJob(job_id);
+    active = job != nullptr && (job->state == JobState::kQueued || job->state == JobState::kRunning);
+  }
+  // Posted in any case: its submission may still be on its way to the scheduler.
+  Post([this, job_id, reason] { Step(CancelEvent{job_id, reason}); });
+  return active;
+}
+
+std::shared_ptr<const ModelInfo> Engine::ModelOf(const std::string& bits_key) const {
+  const auto it = models_.find(bits_key.substr(0, bits_key.find('/')));
+  return it == models_.end() ? nullptr : it->second;
+}
+
+std::optional<Engine::JobView> Engine::FindJob(std::string_view id) const {
+  const std::lock_guard lock(state_mutex_);
+  const Job* job = scheduler_.FindJob(id);
+  if (job == nullptr) return std::nullopt;
+  return JobView{*job, scheduler_.QueuePosition(id), ModelOf(job->spec.bits_key)};
+}
+
+std::vector<Engine::JobView> Engine::ActiveJobs() const {
+  const std::lock_guard lock(state_mutex_);
+  std::vector<JobView> views;
+  for (const Job* job : scheduler_.ActiveJobs()) {
+    views.push_back({*job, scheduler_.QueuePosition(job->spec.id), nullptr});
+  }
+  return views;
+}
+
+Engine::ClusterView Engine::Cluster() const {
+  const std::lock_guard lock(state_mutex_);
+  ClusterView view;
+  for (const auto& [launch, group] : membership_.groups()) view.groups.push_back(group);
+  view.models = models_;
+  view.queued = scheduler_.queued();
+  view.running = scheduler_.running();
+  view.queue_limit = options_.scheduler.queue_limit;
+  view.draining = scheduler_.draining();
+  return view;
+}
+
+void Engine::Drain(int64_t grace_us) {
+  Post([this, grace_us] { Step(DrainEvent{grace_us}); });
+}
+
+bool Engine::WaitDrained(std::chrono::milliseconds timeout) {
+  std::unique_lock lock(state_mutex_);
+  return drained_wake_.wait_for(lock, timeout, [this] { return drained_; });
+}
+
+}  // namespace rondo::coordinator
