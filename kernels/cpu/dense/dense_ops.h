@@ -24,8 +24,6 @@ struct DenseOps {
   // How MatMul is cut into tiles. A tile's rows are a multiple of `panel_rows` but for the last one's.
   int64_t panel_rows = 0;
   int64_t tile_tokens = 0;
-  // Activation rows up to which a tile reads the weight blocks as they lie rather than unpacking panels.
-  int64_t few_tokens = 0;
 
   // Blocks of 32: codes [32], scale and scaled_sum [1], code_sums [2] each. docs/ALGORITHMS.md defines the rounding.
   void (*quantise)(const float* x, int64_t blocks, int8_t* codes, float* scale, float* scaled_sum, int16_t* code_sums);

@@ -7,10 +7,9 @@
 namespace rondo {
 
 // Static objects, never null. The caller has asked CPUID: calling a kernel the CPU lacks raises SIGILL.
-const DenseKernels* PortableDense();    // scalar loops with -mfma: the definition of the bits
-const DenseKernels* Avx2Dense();        // AVX2, FMA, F16C
-const DenseKernels* Avx512Dense();      // AVX-512 F, BW, VL, DQ; int8 products by vpdpbusd where CPUID has VNNI
-const DenseKernels* WideDense();        // the AVX-512 algorithm with VNNI on pairs of AVX2 registers, for tests
-const DenseKernels* WideNoVnniDense();  // the same, with the products AVX-512 machines without VNNI take
+const DenseKernels* PortableDense();  // scalar loops with -mfma: the definition of the bits
+const DenseKernels* Avx2Dense();      // AVX2, FMA, F16C
+const DenseKernels* Avx512Dense();    // AVX-512 F, BW, VL, DQ; int8 products by vpdpbusd where CPUID has VNNI
+const DenseKernels* WideDense();      // the AVX-512 kernels' text on pairs of AVX2 registers, for tests
 
 }  // namespace rondo

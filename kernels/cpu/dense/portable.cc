@@ -109,7 +109,6 @@ constexpr DenseOps kOps = {
     .name = "portable",
     .panel_rows = 1,
     .tile_tokens = 256,
-    .few_tokens = 0,
     .quantise = QuantiseBlocks<simd::Scalar>,
     .matmul_f32 = MatMulF32,
     .matmul_q8 = MatMulQ8,

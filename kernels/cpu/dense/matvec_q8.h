@@ -1,0 +1,141 @@
+// The q8 product for a few activation rows (decode): eight weight rows at a time straight from the mapped blocks, with
+// exact horizontal integer sums into lanes. AVX2; wider machines use it too, since memory is the limit.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/cpu/dense/panel_q8.h"
+
+namespace rondo {
+namespace {
+
+inline constexpr int kMatVecTokens = 4;
+
+// Products of 32 codes with 32 activations as i16 pairs (at most 16,002) or, for signed bytes, |w| times x with w's
+// sign (at most 32,512).
+template <typename R>
+[[gnu::always_inline]] inline __m256i PairProducts(__m256i w, __m256i x) {
+  if constexpr (R::kBits == 8) {
+    return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
+  } else {
+    return _mm256_maddubs_epi16(w, x);
+  }
+}
+
+// Lane i of the results: the sum of p[i]'s lower (first 16 codes) and upper halves.
+template <typename R>
+[[gnu::always_inline]] inline void FoldRows(const __m256i (&p)[8], __m256i* lower, __m256i* upper) {
+  const __m256i ones = _mm256_set1_epi16(1);
+  __m256i a, b;
+  if constexpr (R::kBits <= 5) {
+    // Four pair sums of at most 7,874 fit i16.
+    a = _mm256_hadd_epi16(_mm256_hadd_epi16(p[0], p[1]), _mm256_hadd_epi16(p[2], p[3]));
+    b = _mm256_hadd_epi16(_mm256_hadd_epi16(p[4], p[5]), _mm256_hadd_epi16(p[6], p[7]));
+    a = _mm256_madd_epi16(a, ones);
+    b = _mm256_madd_epi16(b, ones);
+  } else {
+    __m256i q[8];
+    for (int i = 0; i < 8; ++i) q[i] = _mm256_madd_epi16(p[i], ones);
+    a = _mm256_hadd_epi32(_mm256_hadd_epi32(q[0], q[1]), _mm256_hadd_epi32(q[2], q[3]));
+    b = _mm256_hadd_epi32(_mm256_hadd_epi32(q[4], q[5]), _mm256_hadd_epi32(q[6], q[7]));
+  }
+  *lower = _mm256_permute2x128_si256(a, b, 0x20);
+  *upper = _mm256_permute2x128_si256(a, b, 0x31);
+}
+
+template <typename R, int kTokens>
+void MatVecRows(const WeightView& weight, int64_t row, int valid, const TokenQ8* token, float* const* out) {
+  constexpr int kScales = R::kHalves ? 2 : 1;
+  const uint8_t* source[8];
+  for (int i = 0; i < 8; ++i) {
+    source[i] = reinterpret_cast<const uint8_t*>(weight.data) + (row + std::min(i, valid - 1)) * weight.row_bytes;
+  }
+  __m256 f[kTokens];
+  for (int t = 0; t < kTokens; ++t) f[t] = _mm256_setzero_ps();
+  const int64_t all_blocks = weight.cols / 32;
+  for (int64_t first = 0; first < all_blocks; first += 8) {
+    const int blocks = static_cast<int>(std::min<int64_t>(8, all_blocks - first));
+    // Scales of the whole chunk first: a vector load right after eight scalar stores would wait for them.
+    alignas(32) float scale[8 * kScales * 8];
+    alignas(32) float minimum[8 * 8];
+    for (int i = 0; i < 8; ++i) R::Scales(source[i], blocks, scale + i, minimum + i, 8);
+    for (int b = 0; b < blocks; ++b) {
+      const int64_t block = first + b;
+      __m256i codes[8];
+      for (int i = 0; i < 8; ++i) codes[i] = R::Codes(source[i], b);
+      for (int t = 0; t < kTokens; ++t) {
+        const __m256i x = LoadBytes32(token[t].codes + block * 32);
+        __m256i p[8];
+        for (int i = 0; i < 8; ++i) p[i] = PairProducts<R>(codes[i], x);
+        __m256i part[2];
+        FoldRows<R>(p, &part[0], &part[1]);
+        if constexpr (!R::kHalves) part[0] = _mm256_add_epi32(part[0], part[1]);
+        const __m256 s = _mm256_broadcast_ss(token[t].scale + block);
+        const int16_t* sums = token[t].code_sums + 2 * block;
+        for (int h = 0; h < kScales; ++h) {
+          if constexpr (R::kOffset != 0) {
+            const int32_t sum = R::kHalves ? sums[h] : sums[0] + sums[1];
+            part[h] = _mm256_sub_epi32(part[h], _mm256_set1_epi32(R::kOffset * sum));
+          }
+          const __m256 d = _mm256_load_ps(scale + (b * kScales + h) * 8);
+          f[t] = _mm256_fmadd_ps(_mm256_mul_ps(d, s), _mm256_cvtepi32_ps(part[h]), f[t]);
+        }
+        if constexpr (R::kMinimum) {
+          const __m256 ss = _mm256_broadcast_ss(token[t].scaled_sum + block);
+          f[t] = _mm256_fmadd_ps(_mm256_load_ps(minimum + b * 8), ss, f[t]);
+        }
+      }
+    }
+    for (int i = 0; i < 8; ++i) source[i] += 256 / R::kBlock * R::kBytes;
+  }
+  for (int t = 0; t < kTokens; ++t) {
+    if (valid == 8) {
+      _mm256_storeu_ps(out[t], f[t]);
+    } else {
+      simd::Avx2::StorePartial(out[t], f[t], valid);
+    }
+  }
+}
+
+// All rows of the tile for its tokens, at most kMatVecTokens.
+template <typename R>
+void MatVecQ8(const MatMulTile& tile) {
+  const int count = static_cast<int>(tile.token_end - tile.token_begin);
+  TokenQ8 token[kMatVecTokens];
+  for (int t = 0; t < count; ++t) token[t] = TokenAt(*tile.rows, tile.token_begin + t, 0);
+  for (int64_t row = tile.row_begin; row < tile.row_end; row += 8) {
+    const int valid = static_cast<int>(std::min<int64_t>(8, tile.row_end - row));
+    float* out[kMatVecTokens];
+    for (int t = 0; t < count; ++t) out[t] = tile.y + (tile.token_begin + t) * tile.weight->rows + row;
+    switch (count) {
+      case 1:
+        MatVecRows<R, 1>(*tile.weight, row, valid, token, out);
+        break;
+      case 2:
+        MatVecRows<R, 2>(*tile.weight, row, valid, token, out);
+        break;
+      case 3:
+        MatVecRows<R, 3>(*tile.weight, row, valid, token, out);
+        break;
+      default:
+        MatVecRows<R, 4>(*tile.weight, row, valid, token, out);
+        break;
+    }
+  }
+}
+
+// Picks the reader of the weight's type, then the few-token or the panel kernel.
+template <typename Multiply>
+void MatMulQ8(const MatMulTile& tile, std::byte* scratch) {
+  VisitReader(tile.weight->type, [&]<typename R>() {
+    if (tile.token_end - tile.token_begin <= kMatVecTokens) {
+      MatVecQ8<R>(tile);
+    } else {
+      MatMulPanelsQ8<R, Multiply>(tile, scratch);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace rondo
