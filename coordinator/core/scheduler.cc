@@ -278,7 +278,8 @@ void Scheduler::NoteWaiting() {
     } else if (job.waiting_since == 0) {
       job.waiting_since = now_;
       ProgressNote note;
-      note.queue_position = QueuePosition(id);
+      job.told_position = QueuePosition(id);
+      note.queue_position = job.told_position;
       note.message = "waiting for a group of workers";
       if (job.restarts == 0) Stream(id, std::move(note));
     }
