@@ -48,8 +48,8 @@ absl::StatusOr<std::unique_ptr<ActiveJob>> ActiveJob::Create(const WorkerContext
   RingOptions options;
   options.job = sequence;
   options.wait_timeout = context.ring_timeout;
-  job->ring_ = std::make_unique<RingAttention>(*context.kernels.attention, *context.transport, *context.pool,
-                                               *job->kv_, job->plan_, job->ring_size_, options, *job->cancelled_);
+  job->ring_ = std::make_unique<RingAttention>(*context.kernels.attention, *context.transport, *context.pool, *job->kv_,
+                                               job->plan_, job->ring_size_, options, *job->cancelled_);
   job->hidden_.resize(config.embedding);
   if (job->leads()) job->logits_.resize(config.vocab);
   return job;
@@ -102,8 +102,9 @@ absl::Status ActiveJob::RunPrefillChunk(Decoder& decoder) {
   }
   hidden_rows_ = {};  // the rows of a long prompt are not needed for decode
   if (ring_size_ == 1) return absl::OkStatus();
-  return context_.transport->Broadcast(owner, ring_size_, absl::MakeSpan(reinterpret_cast<std::byte*>(hidden_.data()), hidden_.size() * sizeof(float)),
-                                       absl::Now() + context_.ring_timeout);
+  return context_.transport->Broadcast(
+      owner, ring_size_, absl::MakeSpan(reinterpret_cast<std::byte*>(hidden_.data()), hidden_.size() * sizeof(float)),
+      absl::Now() + context_.ring_timeout);
 }
 
 absl::Status ActiveJob::RunDecode(Decoder& decoder) {

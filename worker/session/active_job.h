@@ -67,8 +67,8 @@ class ActiveJob {
   std::unique_ptr<RingAttention> ring_;
 
   int64_t next_chunk_ = 0;
-  int64_t drawn_ = 0;          // tokens so far
-  int32_t last_token_ = 0;     // the one the next decode step feeds
+  int64_t drawn_ = 0;       // tokens so far
+  int32_t last_token_ = 0;  // the one the next decode step feeds
   Scratch<float> hidden_rows_;
   std::vector<float> hidden_;  // [embedding], of the newest position
   std::vector<float> logits_;  // [vocab], rank 0

@@ -29,9 +29,12 @@ struct CancelJob {
   std::string reason;
 };
 
+// A number that was spent on something the step loop need not know, such as a slice of a prompt.
+struct NoCommand {};
+
 struct Command {
   uint64_t number = 0;  // from 1, the same on every rank
-  std::variant<StartJob, CancelJob> what;
+  std::variant<NoCommand, StartJob, CancelJob> what;
 };
 
 }  // namespace rondo

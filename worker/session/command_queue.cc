@@ -27,7 +27,7 @@ void CommandQueue::Close(absl::Status reason) {
 absl::Status CommandQueue::WaitForAny() {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [&] { return closed_ || !commands_.empty(); });
-  return closed_ ? *closed_ : absl::OkStatus();
+  return commands_.empty() ? *closed_ : absl::OkStatus();
 }
 
 uint64_t CommandQueue::LastNumber() const {
@@ -40,10 +40,15 @@ bool CommandQueue::closed() const {
   return closed_.has_value();
 }
 
+absl::Status CommandQueue::close_reason() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return closed_.value_or(absl::OkStatus());
+}
+
 absl::StatusOr<std::vector<Command>> CommandQueue::TakeThrough(uint64_t number, absl::Time deadline) {
   std::unique_lock<std::mutex> lock(mutex_);
-  const bool arrived = changed_.wait_until(lock, absl::ToChronoTime(deadline),
-                                           [&] { return closed_ || last_number_ >= number; });
+  const bool arrived =
+      changed_.wait_until(lock, absl::ToChronoTime(deadline), [&] { return closed_ || last_number_ >= number; });
   if (last_number_ < number) {
     if (arrived) return *closed_;
     return absl::DeadlineExceededError(

@@ -25,7 +25,7 @@ class CommandQueue {
   // No command will follow; waiters return. The first call counts.
   void Close(absl::Status reason);
 
-  // Sleeps until a command is queued or the queue is closed. Returns the close reason, or OK.
+  // Sleeps until a command is queued (OK) or, with none left, the queue is closed (its reason).
   absl::Status WaitForAny();
 
   // Highest number queued so far.
@@ -35,6 +35,8 @@ class CommandQueue {
   absl::StatusOr<std::vector<Command>> TakeThrough(uint64_t number, absl::Time deadline);
 
   bool closed() const;
+  // OK while the queue is open.
+  absl::Status close_reason() const;
 
  private:
   mutable std::mutex mutex_;

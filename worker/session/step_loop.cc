@@ -21,7 +21,7 @@ absl::Status StepLoop::Run() {
       // Idle: every rank sleeps here until the coordinator's next command reaches it.
       if (absl::Status status = commands_.WaitForAny(); !status.ok()) return status;
     } else if (commands_.closed()) {
-      return commands_.WaitForAny();
+      return commands_.close_reason();
     }
     if (absl::Status status = Step(); !status.ok()) return status;
   }
@@ -57,8 +57,8 @@ absl::Status StepLoop::ExchangeControl(std::vector<StepOutcome>& outcomes, uint6
   std::memcpy(control_.data() + sizeof(mine), outcomes.data(), outcomes.size() * sizeof(StepOutcome));
   const int world = context_.transport->world_size();
   if (world > 1) {
-    const absl::Status status = context_.transport->Broadcast(0, world, absl::MakeSpan(control_),
-                                                              absl::Now() + context_.ring_timeout);
+    const absl::Status status =
+        context_.transport->Broadcast(0, world, absl::MakeSpan(control_), absl::Now() + context_.ring_timeout);
     if (!status.ok()) return status;
   }
   StepControl control;
@@ -89,13 +89,12 @@ absl::Status StepLoop::ApplyOutcomes(const std::vector<StepOutcome>& outcomes) {
 }
 
 absl::Status StepLoop::ApplyCommands(uint64_t through) {
-  absl::StatusOr<std::vector<Command>> commands =
-      commands_.TakeThrough(through, absl::Now() + context_.ring_timeout);
+  absl::StatusOr<std::vector<Command>> commands = commands_.TakeThrough(through, absl::Now() + context_.ring_timeout);
   if (!commands.ok()) return commands.status();
   for (Command& command : *commands) {
-    absl::Status status = std::holds_alternative<StartJob>(command.what)
-                              ? Start(std::move(std::get<StartJob>(command.what)))
-                              : Cancel(std::get<CancelJob>(command.what));
+    absl::Status status;
+    if (auto* start = std::get_if<StartJob>(&command.what)) status = Start(std::move(*start));
+    if (auto* cancel = std::get_if<CancelJob>(&command.what)) status = Cancel(*cancel);
     if (!status.ok()) return status;
   }
   applied_number_ = through;

@@ -1,0 +1,191 @@
+// rondo-worker: one rank of a ring under mpirun, or several as threads (--transport loopback).
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <iostream>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "base/log.h"
+#include "model/gguf/llama_loader.h"
+#include "worker/options.h"
+#include "worker/rpc/process_facts.h"
+#include "worker/run_rank.h"
+#include "worker/transport/loopback_transport.h"
+#include "worker/transport/mpi_launch.h"
+#if RONDO_HAVE_MPI
+#include "worker/transport/mpi_transport.h"
+#endif
+
+namespace rondo {
+namespace {
+
+int Fail(const absl::Status& status) {
+  LogError(std::string(status.message()));
+  return 1;
+}
+
+int CheckModelFile(const std::string& path) {
+  const absl::StatusOr<std::shared_ptr<const GgufFile>> file = GgufFile::Open(path);
+  absl::StatusOr<LoadedModel> model = file.ok() ? LoadModel(*file) : file.status();
+  absl::Status status = model.ok() ? CheckModel(*model) : model.status();
+  if (status.ok()) status = Tokenizer::FromGguf(**file).status();
+  if (!status.ok()) {
+    std::cout << path << ": bad: " << std::string(status.message()) << "\n";
+    return 1;
+  }
+  const ModelConfig& c = model->config;
+  std::cout << absl::StrFormat(
+      "%s: ok: %s, %d layers, %d wide, %d q heads on %d KV heads of %d, vocabulary %d, context %d%s\n", path, c.name,
+      c.layers, c.embedding, c.q_heads, c.kv_heads, c.head_dim, c.vocab, c.context, c.quantised ? ", quantised" : "");
+  return 0;
+}
+
+// Everything of a rank that does not depend on which rank it is.
+struct Shared {
+  WorkerContext context;
+  RankIdentity identity;
+  int threads = 1;
+};
+
+absl::StatusOr<Shared> Load(const WorkerOptions& o, int local_ranks) {
+  Shared shared;
+  absl::StatusOr<std::shared_ptr<const GgufFile>> file = GgufFile::Open(o.model);
+  if (!file.ok()) return file.status();
+  absl::StatusOr<LoadedModel> model = LoadModel(*file);
+  if (!model.ok()) return model.status();
+  absl::StatusOr<std::shared_ptr<const Tokenizer>> tokenizer = Tokenizer::FromGguf(**file);
+  if (!tokenizer.ok()) return tokenizer.status();
+  absl::StatusOr<std::string> sha256 = FileSha256(o.model);
+  if (!sha256.ok()) return sha256.status();
+  absl::StatusOr<KernelSet> kernels = SelectKernels(o.kernels);
+  if (!kernels.ok()) return kernels.status();
+
+  WorkerContext& context = shared.context;
+  context.model = std::make_shared<const LoadedModel>(*std::move(model));
+  context.tokenizer = *std::move(tokenizer);
+  context.kernels = *kernels;
+  context.compute =
+      ParseComputeMode(o.compute).value_or(context.model->config.quantised ? ComputeMode::kQ8 : ComputeMode::kF32);
+  context.kv_type = *ParseKvType(o.kv_type);
+  context.prefill_chunk = o.prefill_chunk_tokens;
+
+  shared.threads = o.threads > 0 ? o.threads : std::max(1, CpuCount() / local_ranks);
+  RankIdentity& identity = shared.identity;
+  identity.coordinator = o.coordinator;
+  identity.model_sha256 = *std::move(sha256);
+  identity.model_name = std::filesystem::path(o.model).filename().string();
+  identity.transport = o.mpi ? "mpi" : "loopback";
+  identity.cpus = CpuSet();
+  identity.kv_memory_bytes = o.kv_memory_bytes > 0 ? o.kv_memory_bytes : AvailableMemoryBytes() / 2 / local_ranks;
+  return shared;
+}
+
+void LogStart(const Shared& shared) {
+  LogInfo(shared.identity.model_name, ", kernels ", shared.context.kernels.name, ", compute ",
+          Name(shared.context.compute), ", KV ", Name(shared.context.kv_type), " in ",
+          shared.identity.kv_memory_bytes >> 20, " MiB, ", shared.threads, " threads on CPUs ", shared.identity.cpus);
+}
+
+std::string NewLaunchId() {
+  std::random_device random;
+  std::string bytes;
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t word = random();
+    bytes.append(reinterpret_cast<const char*>(&word), sizeof(word));
+  }
+  return absl::BytesToHexString(bytes);
+}
+
+int Depart(const Departure& departure) {
+  if (departure.orderly) {
+    LogInfo("leaving: ", std::string(departure.reason.message()));
+    return 0;
+  }
+  return Fail(departure.reason);
+}
+
+int RunLoopback(const WorkerOptions& o, Shared shared) {
+  LoopbackHub hub(o.ranks);
+  shared.identity.launch_id = NewLaunchId();
+  LogStart(shared);
+  std::vector<std::thread> threads;
+  std::vector<int> codes(o.ranks);
+  for (int rank = 0; rank < o.ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const std::unique_ptr<Transport> transport = hub.Connect(rank);
+      ThreadPool pool(shared.threads);
+      WorkerContext context = shared.context;
+      context.transport = transport.get();
+      context.pool = &pool;
+      codes[rank] = Depart(RunRank(context, shared.identity));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return *std::max_element(codes.begin(), codes.end());
+}
+
+#if RONDO_HAVE_MPI
+int RunMpi(Shared shared) {
+  // mpirun's end is ours, however it ends.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  absl::StatusOr<std::unique_ptr<MpiTransport>> mpi = MpiTransport::Create();
+  if (!mpi.ok()) {
+    Fail(mpi.status());
+    HardExit(1);
+  }
+  MpiTransport& transport = **mpi;
+  SetLogRole(absl::StrCat("worker ", transport.rank()));
+  shared.identity.launch_id = NewLaunchId();
+  absl::Status agreed = transport.Broadcast(
+      0, transport.world_size(),
+      absl::MakeSpan(reinterpret_cast<std::byte*>(shared.identity.launch_id.data()), shared.identity.launch_id.size()),
+      absl::Now() + absl::Minutes(1));
+  if (!agreed.ok()) {
+    Fail(agreed);
+    HardExit(1);
+  }
+  LogStart(shared);
+  ThreadPool pool(shared.threads);
+  shared.context.transport = &transport;
+  shared.context.pool = &pool;
+  const Departure departure = RunRank(shared.context, shared.identity);
+  const int code = Depart(departure);
+  // After a failure MPI_Finalize could wait for a rank that is gone.
+  if (departure.orderly) {
+    if (absl::Status closed = transport.Close(absl::Now() + absl::Seconds(5)); !closed.ok()) Fail(closed);
+  }
+  HardExit(code);
+}
+#endif
+
+int Main(int argc, char** argv) {
+  WorkerOptions options;
+  if (const int code = ParseWorkerOptions(argc, argv, &options); code >= 0) return code;
+  std::signal(SIGPIPE, SIG_IGN);
+  SetLogRole("worker");
+  if (options.check_model) return CheckModelFile(options.model);
+  const std::optional<MpiLaunch> launch = MpiLaunch::FromEnvironment();
+  const int local_ranks = options.mpi ? (launch ? launch->local_size : 1) : options.ranks;
+  if (options.mpi && launch) SetLogRole(absl::StrCat("worker ", launch->rank));
+  absl::StatusOr<Shared> shared = Load(options, local_ranks);
+  if (!shared.ok()) return Fail(shared.status());
+  if (!options.mpi) return RunLoopback(options, *std::move(shared));
+#if RONDO_HAVE_MPI
+  return RunMpi(*std::move(shared));
+#else
+  return Fail(absl::FailedPreconditionError("this build has no MPI; use --transport loopback"));
+#endif
+}
+
+}  // namespace
+}  // namespace rondo
+
+int main(int argc, char** argv) { return rondo::Main(argc, argv); }

@@ -1,0 +1,69 @@
+#include "worker/options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "absl/strings/numbers.h"
+
+namespace rondo {
+namespace {
+
+constexpr char kExamples[] = R"(Examples:
+  mpirun -np 4 rondo-worker --coordinator 127.0.0.1:7070 --model M.gguf
+  rondo-worker --transport loopback --ranks 4 --model M.gguf     # four ranks as threads, without mpirun
+  rondo-worker --check-model --model M.gguf                      # validates the whole file
+
+As root, or with more ranks than cores, mpirun needs: --allow-run-as-root --oversubscribe --bind-to none
+)";
+
+std::string CheckChunk(const std::string& text) {
+  int64_t tokens = 0;
+  if (text == "whole" || (absl::SimpleAtoi(text, &tokens) && tokens >= 1 && tokens <= (int64_t{1} << 30))) return {};
+  return "must be whole or a number of tokens from 1 to 1073741824, not " + text;
+}
+
+}  // namespace
+
+int ParseWorkerOptions(int argc, char** argv, WorkerOptions* options) {
+  WorkerOptions& o = *options;
+  CLI::App app(std::string(kExamples) + "\nOne rank of a ring: keeps its slice of the KV cache and computes with it.");
+  app.set_version_flag("--version", RONDO_VERSION);
+  std::string transport = "mpi";
+  app.add_option("--coordinator", o.coordinator, "Where the coordinator listens")
+      ->envname("RONDO_COORDINATOR")
+      ->capture_default_str();
+  app.add_option("--model", o.model, "GGUF file")->required()->check(CLI::ExistingFile);
+  app.add_flag("--check-model", o.check_model, "Validate the file, print one line, exit 0 or 1");
+  app.add_option("--transport", transport, "How ranks reach each other")
+      ->check(CLI::IsMember({"mpi", "loopback"}))
+      ->capture_default_str();
+  app.add_option("--ranks", o.ranks, "Ranks in this process (loopback only)")->check(CLI::Range(1, 64));
+  app.add_option("--threads", o.threads, "Threads of one rank; default: the CPUs shared among the ranks here")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--kernels", o.kernels, "portable, avx2, avx512 or ref; default: the fastest this CPU has");
+  app.add_option("--compute", o.compute, "f32, or q8 (int8 activations; the default for quantised weights)")
+      ->check(CLI::IsMember({"f32", "q8"}));
+  app.add_option("--kv-type", o.kv_type, "How keys and values are kept")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
+  app.add_option("--kv-memory", o.kv_memory_bytes,
+                 "KV memory of one rank, e.g. 4GiB; default: half of the available memory, shared among the ranks here")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--prefill-chunk", o.prefill_chunk, "Tokens of a prompt computed at a time, or whole")
+      ->check(CheckChunk)
+      ->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    const int code = app.exit(e);
+    return code == 0 ? 0 : 2;
+  }
+  o.mpi = transport == "mpi";
+  if (o.mpi && o.ranks != 1) {
+    std::cerr << "--ranks is for --transport loopback; with MPI, mpirun -np says how many\n";
+    return 2;
+  }
+  if (o.prefill_chunk != "whole" && !absl::SimpleAtoi(o.prefill_chunk, &o.prefill_chunk_tokens)) return 2;
+  return -1;
+}
+
+}  // namespace rondo

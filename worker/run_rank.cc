@@ -1,0 +1,53 @@
+#include "worker/run_rank.h"
+
+#include <exception>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/log.h"
+#include "worker/session/command_queue.h"
+#include "worker/session/step_loop.h"
+
+namespace rondo {
+namespace {
+
+// The coordinator refuses a group that is not complete after a minute; this is a little more.
+constexpr absl::Duration kJoinTimeout = absl::Seconds(75);
+constexpr absl::Duration kLeaveTimeout = absl::Seconds(1);
+
+absl::Status RunLoop(StepLoop& loop) {
+  try {
+    return loop.Run();
+  } catch (const std::exception& e) {
+    return absl::InternalError(absl::StrCat("exception: ", e.what()));
+  }
+}
+
+}  // namespace
+
+Departure RunRank(const WorkerContext& context, const RankIdentity& identity) {
+  CommandQueue commands;
+  // The loop reports to the client, and the client's threads, which Join starts, call into the loop: so the loop is
+  // made last, and goes last.
+  std::optional<StepLoop> loop;
+  GroupClient client(
+      context, identity, commands, [&loop](const std::string& job) { loop->FlagCancelled(job); },
+      [&loop] {
+        return GroupClient::Vitals{loop->kv_used_bytes(), loop->applied_number()};
+      });
+  loop.emplace(context, commands, &client);
+
+  if (absl::Status joined = client.Join(absl::Now() + kJoinTimeout); !joined.ok()) return {joined, false};
+  LogInfo("joined ", identity.coordinator, " as rank ", context.transport->rank(), " of ",
+          context.transport->world_size());
+  const absl::Status ended = RunLoop(*loop);
+  Departure departure{ended, false};
+  if (commands.closed()) departure = client.departure();
+  if (!departure.orderly)
+    context.transport->Abort(absl::UnavailableError(absl::StrCat("rank ", context.transport->rank(), " left")));
+  client.Leave(absl::Now() + kLeaveTimeout);
+  return departure;
+}
+
+}  // namespace rondo
