@@ -157,48 +157,56 @@ void RopeRow(float* x, int32_t heads, int32_t head_dim, RopePairing pairing, con
   }
 }
 
-// Below this maximum a block counts as zero: 127 / maximum stays finite, and no scale is denormal.
-inline constexpr float kSmallestBlockMaximum = 1.0e-30f;
+// Up to this maximum a block counts as zero: 127 / maximum stays finite, and no scale is denormal.
+inline constexpr float kLargestZeroBlock = 1.0e-30f;
 
+// As many blocks at a time as there are lanes, so that maxima and divisions are vertical.
 template <typename S>
 void QuantiseBlocks(const float* x, int64_t blocks, int8_t* codes, float* scale, float* scaled_sum,
                     int16_t* code_sums) {
   using F = typename S::F;
-  constexpr int kVectors = 32 / S::kLanes;
-  for (int64_t block = 0; block < blocks; ++block, x += 32, codes += 32) {
-    SixteenLanes<S> max;
-    F bad = S::Zero();  // becomes NaN where an element is infinite or NaN, else stays zero
-    for (int v = 0; v < SixteenLanes<S>::kVectors; ++v) max.v[v] = S::Zero();
-    for (int v = 0; v < kVectors; ++v) {
-      const F a = S::Load(x + v * S::kLanes);
-      F& lane = max.v[v % SixteenLanes<S>::kVectors];
-      lane = S::Max(S::Abs(a), lane);  // skips NaN
-      bad = S::Fma(a, S::Zero(), bad);
+  constexpr int kLanes = S::kLanes;
+  for (int64_t first = 0; first < blocks; first += kLanes) {
+    const int count = static_cast<int>(blocks - first < kLanes ? blocks - first : kLanes);
+    F max[kLanes], bad[kLanes];
+    for (int b = 0; b < kLanes; ++b) {
+      const float* p = x + (first + (b < count ? b : count - 1)) * 32;
+      max[b] = bad[b] = S::Zero();
+      for (int i = 0; i < 32; i += kLanes) {
+        const F a = S::Load(p + i);
+        max[b] = S::Max(S::Abs(a), max[b]);     // skips NaN
+        bad[b] = S::Fma(a, S::Zero(), bad[b]);  // zero, or NaN once an element is infinite or NaN
+      }
     }
-    const float maximum = max.Fold([](float a, float b) { return a > b ? a : b; });
-    const bool finite = !S::Any(S::Less(S::Zero(), S::Select(S::Equal(bad, bad), S::Zero(), S::Set(1.0f))));
-    if (!finite || maximum < kSmallestBlockMaximum) {
-      // A poisoned block makes its row NaN; the codes stay small so that the integer products stay exact.
-      const float value = finite ? 0.0f : std::bit_cast<float>(0x7fc00000u);
-      for (int i = 0; i < 32; ++i) codes[i] = 0;
-      scale[block] = scaled_sum[block] = value;
-      code_sums[2 * block] = code_sums[2 * block + 1] = 0;
-      continue;
+    S::Transpose(max);
+    S::Transpose(bad);
+    F maximum = max[0], poison = bad[0];
+    for (int i = 1; i < kLanes; ++i) {
+      maximum = S::Max(max[i], maximum);
+      poison = S::Add(bad[i], poison);
     }
-    const F inverse = S::Set(127.0f / maximum);
-    alignas(64) int32_t q[32];
-    for (int v = 0; v < kVectors; ++v) {
-      S::StoreI(q + v * S::kLanes, S::ToInt(S::Mul(S::Load(x + v * S::kLanes), inverse)));
+    const typename S::M finite = S::Equal(poison, poison);
+    const typename S::M usable = S::And(finite, S::Less(S::Set(kLargestZeroBlock), maximum));
+    // A poisoned block makes its row NaN; its codes are zero so that the integer products stay exact.
+    const F otherwise = S::Select(finite, S::Zero(), S::Set(std::bit_cast<float>(0x7fc00000u)));
+    alignas(64) float scales[kLanes], inverse[kLanes];
+    S::Store(scales, S::Select(usable, S::Div(maximum, S::Set(127.0f)), otherwise));
+    S::Store(inverse, S::Select(usable, S::Div(S::Set(127.0f), maximum), S::Zero()));
+    for (int b = 0; b < count; ++b) {
+      const int64_t block = first + b;
+      alignas(64) int32_t q[32] = {};
+      if (inverse[b] != 0.0f) {
+        const F factor = S::Set(inverse[b]);
+        for (int i = 0; i < 32; i += kLanes) S::StoreI(q + i, S::ToInt(S::Mul(S::Load(x + block * 32 + i), factor)));
+      }
+      int32_t sum[2] = {0, 0};
+      for (int i = 0; i < 16; ++i) sum[0] += q[i], sum[1] += q[i + 16];
+      for (int i = 0; i < 32; ++i) codes[block * 32 + i] = static_cast<int8_t>(q[i]);
+      scale[block] = scales[b];
+      scaled_sum[block] = scales[b] * static_cast<float>(sum[0] + sum[1]);
+      code_sums[2 * block] = static_cast<int16_t>(sum[0]);
+      code_sums[2 * block + 1] = static_cast<int16_t>(sum[1]);
     }
-    int32_t sum[2] = {0, 0};
-    for (int i = 0; i < 32; ++i) {
-      codes[i] = static_cast<int8_t>(q[i]);
-      sum[i / 16] += q[i];
-    }
-    scale[block] = maximum / 127.0f;
-    scaled_sum[block] = scale[block] * static_cast<float>(sum[0] + sum[1]);
-    code_sums[2 * block] = static_cast<int16_t>(sum[0]);
-    code_sums[2 * block + 1] = static_cast<int16_t>(sum[1]);
   }
 }
 

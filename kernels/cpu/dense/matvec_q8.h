@@ -45,7 +45,7 @@ template <typename R>
 }
 
 template <typename R, int kTokens>
-void MatVecRows(const WeightView& weight, int64_t row, int valid, const TokenQ8* token, float* const* out) {
+void MatVecRows(const WeightView& weight, int64_t row, int valid, const TokensQ8& tokens, float* const* out) {
   constexpr int kScales = R::kHalves ? 2 : 1;
   const uint8_t* source[8];
   for (int i = 0; i < 8; ++i) {
@@ -65,14 +65,14 @@ void MatVecRows(const WeightView& weight, int64_t row, int valid, const TokenQ8*
       __m256i codes[8];
       for (int i = 0; i < 8; ++i) codes[i] = R::Codes(source[i], b);
       for (int t = 0; t < kTokens; ++t) {
-        const __m256i x = LoadBytes32(token[t].codes + block * 32);
+        const __m256i x = LoadBytes32(tokens.codes + (t * all_blocks + block) * 32);
         __m256i p[8];
         for (int i = 0; i < 8; ++i) p[i] = PairProducts<R>(codes[i], x);
         __m256i part[2];
         FoldRows<R>(p, &part[0], &part[1]);
         if constexpr (!R::kHalves) part[0] = _mm256_add_epi32(part[0], part[1]);
-        const __m256 s = _mm256_broadcast_ss(token[t].scale + block);
-        const int16_t* sums = token[t].code_sums + 2 * block;
+        const __m256 s = _mm256_broadcast_ss(tokens.scale + t * all_blocks + block);
+        const int16_t* sums = tokens.code_sums + 2 * (t * all_blocks + block);
         for (int h = 0; h < kScales; ++h) {
           if constexpr (R::kOffset != 0) {
             const int32_t sum = R::kHalves ? sums[h] : sums[0] + sums[1];
@@ -82,7 +82,7 @@ void MatVecRows(const WeightView& weight, int64_t row, int valid, const TokenQ8*
           f[t] = _mm256_fmadd_ps(_mm256_mul_ps(d, s), _mm256_cvtepi32_ps(part[h]), f[t]);
         }
         if constexpr (R::kMinimum) {
-          const __m256 ss = _mm256_broadcast_ss(token[t].scaled_sum + block);
+          const __m256 ss = _mm256_broadcast_ss(tokens.scaled_sum + t * all_blocks + block);
           f[t] = _mm256_fmadd_ps(_mm256_load_ps(minimum + b * 8), ss, f[t]);
         }
       }
@@ -102,24 +102,23 @@ void MatVecRows(const WeightView& weight, int64_t row, int valid, const TokenQ8*
 template <typename R>
 void MatVecQ8(const MatMulTile& tile) {
   const int count = static_cast<int>(tile.token_end - tile.token_begin);
-  TokenQ8 token[kMatVecTokens];
-  for (int t = 0; t < count; ++t) token[t] = TokenAt(*tile.rows, tile.token_begin + t, 0);
+  const TokensQ8 tokens = TokensAt(*tile.rows, tile.token_begin, 0);
   for (int64_t row = tile.row_begin; row < tile.row_end; row += 8) {
     const int valid = static_cast<int>(std::min<int64_t>(8, tile.row_end - row));
     float* out[kMatVecTokens];
     for (int t = 0; t < count; ++t) out[t] = tile.y + (tile.token_begin + t) * tile.weight->rows + row;
     switch (count) {
       case 1:
-        MatVecRows<R, 1>(*tile.weight, row, valid, token, out);
+        MatVecRows<R, 1>(*tile.weight, row, valid, tokens, out);
         break;
       case 2:
-        MatVecRows<R, 2>(*tile.weight, row, valid, token, out);
+        MatVecRows<R, 2>(*tile.weight, row, valid, tokens, out);
         break;
       case 3:
-        MatVecRows<R, 3>(*tile.weight, row, valid, token, out);
+        MatVecRows<R, 3>(*tile.weight, row, valid, tokens, out);
         break;
       default:
-        MatVecRows<R, 4>(*tile.weight, row, valid, token, out);
+        MatVecRows<R, 4>(*tile.weight, row, valid, tokens, out);
         break;
     }
   }

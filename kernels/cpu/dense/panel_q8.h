@@ -63,44 +63,86 @@ void FillPanelQ8(const WeightView& weight, int64_t row, int valid, int64_t begin
   }
 }
 
-// Activation codes of one token from some block on.
-struct TokenQ8 {
+// Activation codes of consecutive tokens from some block on; the matrices' row lengths lie between tokens.
+struct TokensQ8 {
   const int8_t* codes;
   const float* scale;
   const float* scaled_sum;
   const int16_t* code_sums;
+  int64_t blocks;  // a row: codes of token t start at t * blocks * 32, scales at t * blocks, sums at t * blocks * 2
 };
 
-inline TokenQ8 TokenAt(const ActivationRows& rows, int64_t token, int64_t block) {
-  const int64_t i = token * (rows.cols / 32) + block;
-  return {rows.codes.data() + i * 32, rows.scale.data() + i, rows.scaled_sum.data() + i, rows.code_sums.data() + i * 2};
+inline TokensQ8 TokensAt(const ActivationRows& rows, int64_t token, int64_t block) {
+  const int64_t blocks = rows.cols / 32, i = token * blocks + block;
+  return {rows.codes.data() + i * 32, rows.scale.data() + i, rows.scaled_sum.data() + i, rows.code_sums.data() + i * 2,
+          blocks};
 }
 
-// The walk over panels, chunks and token groups; Multiply::Run<R, kFirst...> does one group against one chunk.
-//   template <typename R> static void Multiply::Run(const PanelQ8&, int blocks, const TokenQ8*, float* const* sums,
-//                                                   bool first), with Multiply::kTokens tokens (repeats are harmless)
+// The last tokens of a tile that fill no group: copied for one chunk, the missing ones zero.
+template <int kTokens>
+struct PaddedTokensQ8 {
+  alignas(64) int8_t codes[kTokens * kChunkQ8];
+  float scale[kTokens * kChunkBlocks];
+  float scaled_sum[kTokens * kChunkBlocks];
+  int16_t code_sums[kTokens * kChunkBlocks * 2];
+
+  TokensQ8 Copy(const TokensQ8& from, int64_t count, int64_t blocks) {
+    std::memset(codes + count * kChunkQ8, 0, (kTokens - count) * kChunkQ8);
+    std::memset(scale + count * kChunkBlocks, 0, (kTokens - count) * kChunkBlocks * sizeof(float));
+    std::memset(scaled_sum + count * kChunkBlocks, 0, (kTokens - count) * kChunkBlocks * sizeof(float));
+    std::memset(code_sums + count * kChunkBlocks * 2, 0, (kTokens - count) * kChunkBlocks * 2 * sizeof(int16_t));
+    for (int64_t t = 0; t < count; ++t) {
+      std::memcpy(codes + t * kChunkQ8, from.codes + t * from.blocks * 32, blocks * 32);
+      std::memcpy(scale + t * kChunkBlocks, from.scale + t * from.blocks, blocks * sizeof(float));
+      std::memcpy(scaled_sum + t * kChunkBlocks, from.scaled_sum + t * from.blocks, blocks * sizeof(float));
+      std::memcpy(code_sums + t * kChunkBlocks * 2, from.code_sums + t * from.blocks * 2, blocks * 2 * sizeof(int16_t));
+    }
+    return {codes, scale, scaled_sum, code_sums, kChunkBlocks};
+  }
+};
+
+// The walk over panels, chunks and token groups. Multiply provides
+//   kTokens, kTailTokens     tokens of a group, and of the groups that take the rest
+//   Flip<R>()                what FillPanelQ8 flips
+//   Run<R, kGroup>(panel, blocks, tokens, sums, at, first): one group against one chunk; sums.At(at + t) is token t's
+//                            sixteen sums, read unless `first`
 template <typename R, typename Multiply>
 void MatMulPanelsQ8(const MatMulTile& tile, std::byte* scratch) {
   const WeightView& weight = *tile.weight;
   const PanelQ8 panel = LayOutPanelQ8(scratch);
+  constexpr int kTail = Multiply::kTailTokens;
   float* kept = reinterpret_cast<float*>(scratch + kPanelQ8Bytes);  // [kTileTokens][16]
-  float* spill = kept + kTileTokens * kPanelRows;                   // [kTokens][16]
-  static_assert(kPanelQ8Bytes + (kTileTokens + Multiply::kTokens) * kPanelRows * 4 <= kMatMulScratchBytes);
+  float* spill = kept + kTileTokens * kPanelRows;                   // [kTail][16]
+  using Padded = PaddedTokensQ8<kTail>;
+  Padded* padded = reinterpret_cast<Padded*>(spill + kTail * kPanelRows);
+  static_assert(kPanelQ8Bytes + (kTileTokens + kTail) * kPanelRows * 4 + sizeof(Padded) <= kMatMulScratchBytes);
+  const int64_t count = tile.token_end - tile.token_begin;
   for (int64_t row = tile.row_begin; row < tile.row_end; row += kPanelRows) {
     const int valid = static_cast<int>(std::min<int64_t>(kPanelRows, tile.row_end - row));
     const PanelSums sums = PlacePanelSums(tile, row, valid, weight.cols <= kChunkQ8, kept);
     for (int64_t begin = 0; begin < weight.cols; begin += kChunkQ8) {
       const int64_t end = std::min(weight.cols, begin + kChunkQ8);
+      const int blocks = static_cast<int>((end - begin) / 32);
+      const bool first = begin == 0;
       FillPanelQ8<R>(weight, row, valid, begin, end, Multiply::template Flip<R>(), panel);
-      const int64_t count = tile.token_end - tile.token_begin;
-      for (int64_t t = 0; t < count; t += Multiply::kTokens) {
-        TokenQ8 tokens[Multiply::kTokens];
-        float* out[Multiply::kTokens];
-        for (int i = 0; i < Multiply::kTokens; ++i) {
-          tokens[i] = TokenAt(*tile.rows, tile.token_begin + std::min(t + i, count - 1), begin / 32);
-          out[i] = t + i < count ? sums.At(t + i) : spill + i * kPanelRows;
+      int64_t t = 0;
+      for (; t + Multiply::kTokens <= count; t += Multiply::kTokens) {
+        const TokensQ8 tokens = TokensAt(*tile.rows, tile.token_begin + t, begin / 32);
+        Multiply::template Run<R, Multiply::kTokens>(panel, blocks, tokens, sums, t, first);
+      }
+      for (; t + kTail <= count; t += kTail) {
+        const TokensQ8 tokens = TokensAt(*tile.rows, tile.token_begin + t, begin / 32);
+        Multiply::template Run<R, kTail>(panel, blocks, tokens, sums, t, first);
+      }
+      if (t < count) {
+        const TokensQ8 tokens = padded->Copy(TokensAt(*tile.rows, tile.token_begin + t, begin / 32), count - t, blocks);
+        for (int64_t i = t; !first && i < count; ++i) {
+          std::memcpy(spill + (i - t) * kPanelRows, sums.At(i), kPanelRows * sizeof(float));
         }
-        Multiply::template Run<R>(panel, static_cast<int>((end - begin) / 32), tokens, out, begin == 0);
+        Multiply::template Run<R, kTail>(panel, blocks, tokens, PanelSums{spill, kPanelRows}, 0, first);
+        for (int64_t i = t; i < count; ++i) {
+          std::memcpy(sums.At(i), spill + (i - t) * kPanelRows, kPanelRows * sizeof(float));
+        }
       }
     }
     CopyPanelSums(tile, row, valid, sums, kept);
