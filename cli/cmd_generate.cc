@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <fstream>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -23,6 +24,7 @@ struct Options {
   std::string coordinator;
   RequestOptions request;
   std::string logits_out;
+  std::string summary_out;
   bool json = false;
   bool quiet = false;
 };
@@ -127,6 +129,11 @@ int RunGenerateCommand(const Options& o) {
     if (const absl::Status status = logits->Finish(); !status.ok()) return FailStatus(status, "");
   }
   if (!o.quiet) std::fprintf(stderr, "%s\n", Summary(outcome.result).c_str());
+  if (!o.summary_out.empty()) {
+    std::ofstream file(o.summary_out);
+    file << JsonLine(ResultJson(outcome)) << "\n";
+    if (!file.flush()) return Fail(kFailure, absl::StrCat("cannot write ", o.summary_out), "");
+  }
   if (o.json && !PrintJson(ResultJson(outcome))) return Fail(kFailure, "standard output is closed", "");
   return kOk;
 }
@@ -153,6 +160,8 @@ void AddGenerateCommand(CLI::App& app, RunCommand* run) {
       ->capture_default_str();
   command->add_option("--logits-out", o->logits_out, "Write the logits of every step, float32 [steps, vocabulary]")
       ->type_name("FILE.npy");
+  command->add_option("--summary-out", o->summary_out, "Also write the object of --json to this file")
+      ->type_name("FILE");
   command->add_flag("--json", o->json, "Print one JSON object when done, in place of the text");
   command->add_flag("-q,--quiet", o->quiet, "No progress and no summary");
   command->callback([o, run] { *run = [o] { return RunGenerateCommand(*o); }; });

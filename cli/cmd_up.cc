@@ -98,6 +98,7 @@ void AddUpCommand(CLI::App& app, RunCommand* run) {
   PassOn(command, "--kv-memory", worker, "KV memory of each worker, e.g. 4GiB", "SIZE");
   PassOn(command, "--prefill-chunk", worker, "Tokens of a prefill step, or whole", "N");
   PassOn(command, "--queue-limit", &o->coordinator_arguments, "Jobs that may wait", "N");
+  PassOn(command, "--max-running", &o->coordinator_arguments, "Jobs at once in one group", "N");
   PassOn(command, "--max-upload", &o->coordinator_arguments, "Largest document, e.g. 64MiB", "SIZE");
   command->add_option("--mpirun", o->mpirun, "The mpirun to use")->type_name("PROGRAM")->capture_default_str();
   command->add_option("--bin", o->bin, "Folder of rondo-coordinator and rondo-worker, if not this program's")

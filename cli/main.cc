@@ -36,10 +36,8 @@ int main(int argc, char** argv) {
   AddStatusCommand(app, &run);
   AddJobsCommand(app, &run);
   AddCancelCommand(app, &run);
-#ifdef RONDO_HAVE_TOKENIZER
   AddTokenizeCommand(app, &run);
   AddDetokenizeCommand(app, &run);
-#endif
   if (argc == 1) {
     std::fputs(app.help().c_str(), stderr);
     return kUsage;

@@ -5,8 +5,13 @@
 namespace rondo::cli {
 
 std::vector<std::string> CoordinatorCommand(const UpOptions& o, const std::string& listen) {
-  std::vector<std::string> command = {absl::StrCat(o.bin, "/rondo-coordinator"), "--listen", listen, "--journal",
-                                      o.journal};
+  std::vector<std::string> command = {absl::StrCat(o.bin, "/rondo-coordinator"),
+                                      "--listen",
+                                      listen,
+                                      "--journal",
+                                      o.journal,
+                                      "--grace",
+                                      absl::StrCat(o.drain_s)};
   command.insert(command.end(), o.coordinator_arguments.begin(), o.coordinator_arguments.end());
   return command;
 }
@@ -17,7 +22,9 @@ std::vector<std::string> GroupCommand(const UpOptions& o, const std::string& coo
     command = {o.mpirun, "-np", absl::StrCat(o.workers)};
     // More ranks than cores are welcome (an idle rank sleeps), and ranks share the cores: mpirun's defaults refuse the
     // one and pin each rank to a single core for the other.
-    for (const char* word : {"--oversubscribe", "--bind-to", "none"}) command.push_back(word);
+    for (const char* word : {"--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"}) {
+      command.push_back(word);
+    }
     if (as_root) command.push_back("--allow-run-as-root");
   }
   for (const std::string& word : {absl::StrCat(o.bin, "/rondo-worker"), std::string("--coordinator"), coordinator,

@@ -13,7 +13,7 @@ struct UpOptions {
   std::string transport = "mpi";  // or loopback
   std::string journal;            // empty: a temporary folder
   bool once = false;
-  int drain_s = 15;
+  int drain_s = 10;                           // the coordinator's grace
   std::vector<std::string> worker_arguments;  // passed on as they are
   std::vector<std::string> coordinator_arguments;
   std::string bin;  // folder of rondo-coordinator and rondo-worker

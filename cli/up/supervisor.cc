@@ -200,7 +200,7 @@ void Supervisor::Stop(int exit_code) {
   poll_timer_.cancel();
   if (coordinator_ == nullptr) return StopGroup();
   coordinator_->Signal(SIGTERM);
-  stop_timer_.expires_after(seconds(options_.drain_s));
+  stop_timer_.expires_after(seconds(options_.drain_s) + kTermGrace);
   stop_timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error) KillAll();
   });

@@ -1,0 +1,83 @@
+"""Commands without a ring: exit codes, messages that say what to do next, and the tokenizer."""
+
+import json
+import socket
+import unittest
+
+from harness import SOURCE, Case
+
+
+class Usage(Case):
+    def assert_two_lines(self, done, code, what, following):
+        text = done.stderr.decode()
+        self.assertEqual(done.returncode, code, text)
+        self.assertEqual(done.stdout, b"")
+        lines = text.splitlines()
+        self.assertEqual(len(lines), 2, text)
+        self.assertIn(what, lines[0])
+        self.assertIn(following, lines[1])
+
+    def test_help_begins_with_examples(self):
+        for command in "up generate status jobs cancel tokenize detokenize verify".split():
+            text = self.rondo(command, "--help", check=0).stdout.decode()
+            self.assertLess(text.index("Examples:"), text.index("Options:"), command)
+            self.assertIn(f"rondo {command}", text)
+        self.assertIn("generate", self.rondo("--help", check=0).stdout.decode())
+
+    def test_wrong_use_is_2(self):
+        for words in [[], ["sing"], ["generate", "--max-tokens", "many"], ["up"], ["cancel"], ["tokenize"]]:
+            done = self.rondo(*words)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn(b"--help", done.stderr)
+        self.assert_two_lines(self.rondo("generate"), 2, "--prompt", "rondo generate --help")
+        self.assert_two_lines(self.rondo("generate", "--prompt", "x", "--deadline", "soon"), 2, "--deadline: 'soon'", "--help")
+
+    def test_no_coordinator_is_69(self):
+        with socket.socket() as taken:  # bound and not listening: nobody else answers there
+            taken.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            for words in [["generate", "--prompt", "x"], ["status"], ["jobs"], ["cancel", "a"], ["verify", "--prompt", "x"]]:
+                done = self.rondo(words[0], "--coordinator", address, *words[1:])
+                self.assert_two_lines(done, 69, address, "rondo up")
+            done = self.rondo("status", env={"RONDO_COORDINATOR": address})
+            self.assert_two_lines(done, 69, address, "rondo up")
+
+    def test_a_file_that_is_not_there_is_named(self):
+        done = self.rondo("generate", "--document", "/no/such/book", "--question", "x")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"/no/such/book", done.stderr)
+        self.assert_two_lines(self.rondo("up", "--model", "/no/such/model"), 1, "/no/such/model", "--model")
+
+
+class Tokenize(Case):
+    def test_round_trip(self):
+        model = self.tiny_model()
+        text = (SOURCE / "examples/frankenstein-letters.txt").read_bytes()[:3000] + " naïve 🙂 日本語\n\n\t x".encode()
+        out = json.loads(self.rondo("tokenize", "--model", model, "--json", "--no-special", stdin=text, check=0).stdout)
+        self.assertEqual(out["count"], len(out["ids"]))
+        plain = self.rondo("tokenize", "--model", model, "--no-special", stdin=text, check=0).stdout
+        self.assertEqual(list(map(int, plain.split())), out["ids"])
+        self.assertEqual(self.rondo("detokenize", "--model", model, stdin=plain, check=0).stdout, text)
+
+    def test_ids_that_are_none(self):
+        model = self.tiny_model()
+        for bad in [b"-1", b"2147483648", b"99999999", b"1 two 3", b"1,2", b"0x10"]:
+            done = self.rondo("detokenize", "--model", model, stdin=bad, check=2)
+            self.assertIn(b"not a number from 0 to", done.stderr)
+        self.assertEqual(self.rondo("detokenize", "--model", model, stdin=b" \n", check=0).stdout, b"")
+
+    def test_invalid_utf8_is_defined(self):
+        model = self.tiny_model()
+        for text in [b"\xe2\x80", b"\xc0\x80", b"\xed\xa0\x80", b"a\xffb"]:
+            ids = self.rondo("tokenize", "--model", model, "--no-special", stdin=text, check=0).stdout
+            self.rondo("detokenize", "--model", model, "--json", stdin=ids, check=0)
+
+    def test_a_model_that_is_none(self):
+        path = self.folder / "not.gguf"
+        path.write_bytes(b"GGUG" + bytes(100))
+        done = self.rondo("tokenize", "--model", path, stdin=b"x", check=1)
+        self.assertIn(b"not.gguf", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
