@@ -47,6 +47,7 @@ inline __m256i FifthBits(const uint8_t* p) {
 //   kHalves   a block of 32 has two scales, one for each 16
 //   kMinimum  a block of 32 has a minimum
 //   Codes     block b = 0..7 of the chunk as 32 bytes in element order
+//   Nibbles   (some) the 16 bytes whose low nibbles are elements 0..15 of block b and high nibbles 16..31
 //   Scales    of `blocks` blocks: scale[(b * (kHalves + 1) + half) * stride], minimum[b * stride]
 template <int64_t kBytesPerBlock, int kHeader>
 struct Block32Scale {
@@ -57,19 +58,28 @@ struct Block32Scale {
 
   static void Scales(const uint8_t* chunk, int blocks, float* scale, float* minimum, int stride) {
     for (int b = 0; b < blocks; ++b, chunk += kBytes) {
-      scale[b * stride] = LoadHalfF16c(chunk);
-      if constexpr (kMinimum) minimum[b * stride] = LoadHalfF16c(chunk + 2);
+      if constexpr (kMinimum) {
+        int32_t both;
+        std::memcpy(&both, chunk, 4);
+        const __m128 pair = _mm_cvtph_ps(_mm_cvtsi32_si128(both));
+        _mm_store_ss(scale + b * stride, pair);
+        _mm_store_ss(minimum + b * stride, _mm_movehdup_ps(pair));
+      } else {
+        scale[b * stride] = LoadHalfF16c(chunk);
+      }
     }
   }
 };
 
 struct ReadQ4_0 : Block32Scale<18, 2> {
   static constexpr int kBits = 4, kOffset = 8;
-  static __m256i Codes(const uint8_t* chunk, int b) { return SplitNibbles(chunk + b * kBytes + 2); }
+  static const uint8_t* Nibbles(const uint8_t* chunk, int b) { return chunk + b * kBytes + 2; }
+  static __m256i Codes(const uint8_t* chunk, int b) { return SplitNibbles(Nibbles(chunk, b)); }
 };
 struct ReadQ4_1 : Block32Scale<20, 4> {
   static constexpr int kBits = 4, kOffset = 0;
-  static __m256i Codes(const uint8_t* chunk, int b) { return SplitNibbles(chunk + b * kBytes + 4); }
+  static const uint8_t* Nibbles(const uint8_t* chunk, int b) { return chunk + b * kBytes + 4; }
+  static __m256i Codes(const uint8_t* chunk, int b) { return SplitNibbles(Nibbles(chunk, b)); }
 };
 struct ReadQ5_0 : Block32Scale<22, 2> {
   static constexpr int kBits = 5, kOffset = 16;

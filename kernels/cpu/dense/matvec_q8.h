@@ -44,6 +44,54 @@ template <typename R>
   *upper = _mm256_permute2x128_si256(a, b, 0x31);
 }
 
+// One block of eight rows, read once and multiplied with each token's 32 codes. Dot: lane i of part[0] is row i's sum,
+// or, where a block has two scales, part[0] and part[1] are the sums of its halves.
+template <typename R>
+struct RowsBlock {
+  __m256i codes[8];
+
+  RowsBlock(const uint8_t* const* source, int b) {
+    for (int i = 0; i < 8; ++i) codes[i] = R::Codes(source[i], b);
+  }
+  void Dot(const int8_t* x_codes, __m256i (&part)[2]) const {
+    const __m256i x = LoadBytes32(x_codes);
+    __m256i p[8];
+    for (int i = 0; i < 8; ++i) p[i] = PairProducts<R>(codes[i], x);
+    FoldRows<R>(p, &part[0], &part[1]);
+    if constexpr (!R::kHalves) part[0] = _mm256_add_epi32(part[0], part[1]);
+  }
+};
+
+// Four-bit blocks of 32: rows i and i + 4 share a register, so that low and high nibbles add up before the fold, which
+// then needs no exchange of halves.
+template <typename R>
+requires requires(const uint8_t* p) { R::Nibbles(p, 0); }
+struct RowsBlock<R> {
+  __m256i low[4], high[4];
+
+  RowsBlock(const uint8_t* const* source, int b) {
+    const __m256i mask = _mm256_set1_epi8(15);
+    for (int i = 0; i < 4; ++i) {
+      const __m256i bytes = _mm256_loadu2_m128i(reinterpret_cast<const __m128i*>(R::Nibbles(source[i + 4], b)),
+                                                reinterpret_cast<const __m128i*>(R::Nibbles(source[i], b)));
+      low[i] = _mm256_and_si256(bytes, mask);
+      high[i] = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask);
+    }
+  }
+  void Dot(const int8_t* x_codes, __m256i (&part)[2]) const {
+    const __m128i* x = reinterpret_cast<const __m128i*>(x_codes);
+    const __m256i x_low = _mm256_broadcastsi128_si256(_mm_loadu_si128(x));
+    const __m256i x_high = _mm256_broadcastsi128_si256(_mm_loadu_si128(x + 1));
+    __m256i p[4];
+    for (int i = 0; i < 4; ++i) {
+      p[i] = _mm256_add_epi16(_mm256_maddubs_epi16(low[i], x_low), _mm256_maddubs_epi16(high[i], x_high));
+    }
+    // Sixteen products of at most 15 * 127 a lane at the end: 30,480.
+    const __m256i sums = _mm256_hadd_epi16(_mm256_hadd_epi16(p[0], p[1]), _mm256_hadd_epi16(p[2], p[3]));
+    part[0] = _mm256_madd_epi16(sums, _mm256_set1_epi16(1));
+  }
+};
+
 template <typename R, int kTokens>
 void MatVecRows(const WeightView& weight, int64_t row, int valid, const TokensQ8& tokens, float* const* out) {
   constexpr int kScales = R::kHalves ? 2 : 1;
@@ -62,15 +110,10 @@ void MatVecRows(const WeightView& weight, int64_t row, int valid, const TokensQ8
     for (int i = 0; i < 8; ++i) R::Scales(source[i], blocks, scale + i, minimum + i, 8);
     for (int b = 0; b < blocks; ++b) {
       const int64_t block = first + b;
-      __m256i codes[8];
-      for (int i = 0; i < 8; ++i) codes[i] = R::Codes(source[i], b);
+      const RowsBlock<R> rows(source, b);
       for (int t = 0; t < kTokens; ++t) {
-        const __m256i x = LoadBytes32(tokens.codes + (t * all_blocks + block) * 32);
-        __m256i p[8];
-        for (int i = 0; i < 8; ++i) p[i] = PairProducts<R>(codes[i], x);
         __m256i part[2];
-        FoldRows<R>(p, &part[0], &part[1]);
-        if constexpr (!R::kHalves) part[0] = _mm256_add_epi32(part[0], part[1]);
+        rows.Dot(tokens.codes + (t * all_blocks + block) * 32, part);
         const __m256 s = _mm256_broadcast_ss(tokens.scale + t * all_blocks + block);
         const int16_t* sums = tokens.code_sums + 2 * (t * all_blocks + block);
         for (int h = 0; h < kScales; ++h) {
