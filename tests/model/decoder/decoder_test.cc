@@ -3,6 +3,7 @@
 #include "model/decoder/decoder.h"
 
 #include <cstring>
+#include <ostream>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -47,6 +48,7 @@ struct Mode {
   ComputeMode mode;
   KvType kv;
 };
+void PrintTo(const Mode& mode, std::ostream* out) { *out << mode.name; }
 
 class DecoderBits : public testing::TestWithParam<Mode> {
  protected:
