@@ -96,6 +96,8 @@ Child::~Child() {
 
 void Child::Signal(int signal) const { kill(-pid_, signal); }
 
+void Child::Mute() { err_->Mute(); }
+
 std::string Child::LastWords() const {
   err_->DrainAndClose();
   const auto logged = std::find_if(recent_.rbegin(), recent_.rend(), [](const std::string& l) { return IsLogLine(l); });

@@ -32,6 +32,9 @@ class Child {
   // To the whole process group. Only before the child has been reaped.
   void Signal(int signal) const;
 
+  // Stops copying its stderr to ours: mpirun explains at length that it was told to stop.
+  void Mute();
+
   // What it said last on stderr, log lines before launcher chatter; "" when it said nothing.
   std::string LastWords() const;
 

@@ -21,6 +21,9 @@ class LineReader : public std::enable_shared_from_this<LineReader> {
 
   void Start();
 
+  // No more copying.
+  void Mute() { echo_ = -1; }
+
   // Takes what is in the pipe now and stops: called when the child is gone, whoever else holds the pipe.
   void DrainAndClose();
 

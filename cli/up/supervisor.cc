@@ -208,6 +208,7 @@ void Supervisor::Stop(int exit_code) {
 
 void Supervisor::StopGroup() {
   if (group_ == nullptr) return FinishIfDone();
+  group_->Mute();
   group_->Signal(SIGTERM);
   stop_timer_.expires_after(kTermGrace);
   stop_timer_.async_wait([this](const boost::system::error_code& error) {
