@@ -14,8 +14,10 @@
 namespace rondo::attention {
 namespace {
 
-// A task's subtree has up to 2^2 blocks: 1,024 keys, tens of microseconds of memory traffic, and one partial to keep.
-constexpr int kTaskLevel = 2;
+// A task's subtree has up to 2^1 blocks: 512 keys, tens of microseconds of memory traffic, and one partial to keep.
+constexpr int kTaskLevel = 1;
+// Partials that one thread joins in the time it takes to hand them to others; in floats.
+constexpr size_t kJoinAlone = 1 << 15;
 
 // Partials of all (row, head) pairs of one KV head, in consecutive slots.
 class Slots {
@@ -44,14 +46,24 @@ struct Subtree {
   size_t node = 0;  // which of call.nodes it lies in
 };
 
+// What a call needs beside its answer. Kept by each calling thread: a token calls once per layer.
+struct Workspace {
+  std::vector<Subtree> subtrees;
+  Scratch<float> q;
+  Scratch<float> partials;
+};
+
 class FewRows {
  public:
-  explicit FewRows(const AttendCall& call)
+  FewRows(const AttendCall& call, Workspace& workspace)
       : call_(call),
         rows_(static_cast<int>(call.queries.count)),
         pairs_(rows_ * call.group()),
         head_dim_(call.shape.head_dim),
-        slots_(call.ops, pairs_, head_dim_) {
+        slots_(call.ops, pairs_, head_dim_),
+        workspace_(workspace),
+        subtrees_(workspace.subtrees) {
+    subtrees_.clear();
     visible_ = {VisiblePositions(call.mask, call.queries.first_position).begin,
                 VisiblePositions(call.mask, call.queries.first_position + rows_ - 1).end};
     for (size_t n = 0; n < call.nodes.size(); ++n) {
@@ -65,27 +77,37 @@ class FewRows {
 
   void Run(ThreadPool& pool) {
     ScaleQueries();
+    const int64_t subtrees = static_cast<int64_t>(subtrees_.size());
     const int64_t kv_heads = call_.shape.kv_heads;
-    partials_ = MakeAligned<float>(std::max<size_t>(1, subtrees_.size()) * kv_heads * slots_.size());
-    pool.Run(static_cast<int64_t>(subtrees_.size()) * kv_heads, [&](int64_t task, int) {
-      AttendSubtree(static_cast<size_t>(task / kv_heads), static_cast<int32_t>(task % kv_heads));
+    const size_t floats = subtrees_.size() * kv_heads * slots_.size();
+    partials_ = workspace_.partials.Get(floats);
+    const int64_t tasks = subtrees * kv_heads;
+    pool.Run(tasks, [&](int64_t task, int) {
+      // The task this thread is likely to get next, to fetch its first keys meanwhile.
+      const int64_t next = std::min(task + pool.threads(), tasks - 1);
+      const KvBlock& block = call_.Block(FirstBlock(subtrees_[static_cast<size_t>(next % subtrees)]));
+      AttendSubtree(static_cast<size_t>(task % subtrees), static_cast<int32_t>(task / subtrees),
+                    call_.Keys(block, static_cast<int32_t>(next / subtrees)));
     });
-    pool.Run(kv_heads, [&](int64_t kv_head, int) { JoinNodes(static_cast<int32_t>(kv_head)); });
+    if (floats < kJoinAlone) {
+      const ScopedComputeFpEnv fp_env;
+      for (int32_t h = 0; h < kv_heads; ++h) JoinNodes(h);
+    } else {
+      pool.Run(kv_heads, [&](int64_t kv_head, int) { JoinNodes(static_cast<int32_t>(kv_head)); });
+    }
   }
 
  private:
-  const float* ScaledQueries(int32_t kv_head) const {
-    return q_.get() + static_cast<size_t>(kv_head) * pairs_ * head_dim_;
-  }
+  const float* ScaledQueries(int32_t kv_head) const { return q_ + static_cast<size_t>(kv_head) * pairs_ * head_dim_; }
 
   // Pairs of one KV head side by side: [kv_heads][rows * group][head_dim].
   void ScaleQueries() {
     const AttentionShape& shape = call_.shape;
     const int group = call_.group();
-    q_ = MakeAligned<float>(static_cast<size_t>(shape.kv_heads) * pairs_ * head_dim_);
+    q_ = workspace_.q.Get(static_cast<size_t>(shape.kv_heads) * pairs_ * head_dim_);
     const ScopedComputeFpEnv fp_env;
     for (int32_t h = 0; h < shape.kv_heads; ++h) {
-      float* to = q_.get() + static_cast<size_t>(h) * pairs_ * head_dim_;
+      float* to = q_ + static_cast<size_t>(h) * pairs_ * head_dim_;
       for (int row = 0; row < rows_; ++row) {
         const float* from = call_.queries.q + (int64_t{row} * shape.q_heads + h * group) * head_dim_;
         for (int i = 0; i < group * head_dim_; ++i) {
@@ -97,10 +119,15 @@ class FewRows {
   }
 
   float* Partial(size_t subtree, int32_t kv_head) const {
-    return partials_.get() + (subtree * call_.shape.kv_heads + kv_head) * slots_.size();
+    return partials_ + (subtree * call_.shape.kv_heads + kv_head) * slots_.size();
   }
 
-  void AttendSubtree(size_t index, int32_t kv_head) {
+  int64_t FirstBlock(const Subtree& subtree) const {
+    return VisibleBlocks(visible_, {subtree.id.begin(), subtree.id.end()}).begin;
+  }
+
+  // `then` are the keys to fetch when those of the subtree are all read.
+  void AttendSubtree(size_t index, int32_t kv_head, const std::byte* then) {
     const NodeId id = subtrees_[index].id;
     const int group = call_.group();
     Slots slots = slots_;
@@ -110,7 +137,6 @@ class FewRows {
     TreeStack stack;
     const auto merge = [&](int slot) { slots.Merge(slot); };
     const BlockRange seen = VisibleBlocks(visible_, {id.begin(), id.end()});
-    const int64_t last_block = call_.blocks().end - 1;
     for (int64_t b = seen.begin; b < seen.end; ++b) {
       const KvBlock& block = call_.Block(b);
       int32_t first[8], last[8];
@@ -126,7 +152,7 @@ class FewRows {
       call_.ops.few_rows_block({.q = ScaledQueries(kv_head),
                                 .keys = call_.Keys(block, kv_head),
                                 .values = call_.Values(block, kv_head),
-                                .next_keys = call_.Keys(call_.Block(std::min(b + 1, last_block)), kv_head),
+                                .next_keys = b + 1 < seen.end ? call_.Keys(call_.Block(b + 1), kv_head) : then,
                                 .paired = call_.paired(),
                                 .tokens = block.tokens,
                                 .head_dim = head_dim_,
@@ -188,13 +214,17 @@ class FewRows {
   const int head_dim_;
   Slots slots_;
   KeyRange visible_;
-  std::vector<Subtree> subtrees_;
-  AlignedArray<float> q_;
-  AlignedArray<float> partials_;
+  Workspace& workspace_;
+  std::vector<Subtree>& subtrees_;
+  float* q_ = nullptr;
+  float* partials_ = nullptr;
 };
 
 }  // namespace
 
-void AttendFewRows(const AttendCall& call, ThreadPool& pool) { FewRows(call).Run(pool); }
+void AttendFewRows(const AttendCall& call, ThreadPool& pool) {
+  thread_local Workspace workspace;
+  FewRows(call, workspace).Run(pool);
+}
 
 }  // namespace rondo::attention

@@ -17,17 +17,19 @@ namespace {
 template <typename V>
 struct FewRowsKernel {
   using F = typename V::F;
-  using M = typename V::M;
   static constexpr int kN = V::kLanes;
-  static constexpr int kKeys = 2 * kN;  // a group of keys: two vectors, to cover the latency of fma
+  static constexpr int kKeys = 32;  // a group of keys: transposed together, in 8 or 16 KiB of L1
   static constexpr int kTokens = 256;
-  static constexpr int kPiece = 16;  // keys whose values are used between two visits of o
-  static constexpr int kHeads = 4;   // heads done together: 4 x 2 accumulators
+  static constexpr int kLine = 64;  // bytes of a cache line
+
+  // Heads done together, and the vectors of keys done with each. Two products a cycle with a latency of four want eight
+  // accumulators or more; more than twelve of AVX2's sixteen registers they cannot have.
+  static constexpr int Heads(int left) { return left == 4 || left > 6 ? 4 : left > 3 ? 3 : left; }
+  static constexpr int Vectors(int heads) { return heads == 4 ? 2 : 4; }
 
   // Scores of every (row, head), then one transposed group of keys.
   static size_t Scratch(int rows, int group, int head_dim) {
-    const size_t padded = static_cast<size_t>(head_dim + kN - 1) / kN * kN;
-    return static_cast<size_t>(rows) * group * kTokens + padded * kKeys;
+    return static_cast<size_t>(rows) * group * kTokens + static_cast<size_t>(Padded(head_dim)) * kKeys;
   }
 
   static void Block(const FewRowsBlock& a) {
@@ -39,6 +41,9 @@ struct FewRowsKernel {
   }
 
  private:
+  // Transposed keys are written in squares of up to 2 kN rows.
+  static int Padded(int head_dim) { return (head_dim + 2 * kN - 1) / (2 * kN) * (2 * kN); }
+
   template <typename T>
   static void BlockOf(const FewRowsBlock& a) {
     float* scores = a.scratch;
@@ -53,11 +58,11 @@ struct FewRowsKernel {
       TransposeKeys<T>(a, k, keys);
       for (int row = 0; row < a.rows; ++row) {
         if (k + kKeys <= a.first[row] || k >= a.last[row]) continue;
-        for (int head = 0; head < a.group; head += kHeads) {
+        for (int head = 0; head < a.group; head += Heads(a.group - head)) {
           const int pair = row * a.group + head;
           const float* q = a.q + static_cast<size_t>(pair) * a.head_dim;
           float* s = scores + static_cast<size_t>(pair) * kTokens + k;
-          switch (a.group - head) {
+          switch (Heads(a.group - head)) {
             case 1:
               Scores<1>(q, keys, a.head_dim, a.paired, s);
               break;
@@ -75,10 +80,10 @@ struct FewRowsKernel {
       }
     }
     for (int row = 0; row < a.rows; ++row) {
-      for (int head = 0; head < a.group; head += kHeads) {
+      for (int head = 0; head < a.group; head += Heads(a.group - head)) {
         const int pair = row * a.group + head;
         float* p = scores + static_cast<size_t>(pair) * kTokens;
-        switch (a.group - head) {
+        switch (Heads(a.group - head)) {
           case 1:
             Finish<1, T>(a, row, pair, p);
             break;
@@ -107,21 +112,64 @@ struct FewRowsKernel {
     return V::Load(x);
   }
 
+  // Bytes [from, from + bytes) into the first level of cache (3) or the second (2).
+  template <int kLevel>
+  RONDO_SIMD void Fetch(const void* from, size_t bytes) {
+    const char* lines = static_cast<const char*>(from);
+    for (size_t i = 0; i < bytes; i += kLine) __builtin_prefetch(lines + i, 0, kLevel);
+  }
+
+  // Lane j of x[i] <- float i of row j, rows `stride` floats apart.
+  RONDO_SIMD void LoadTransposed(const float* rows, size_t stride, F (&x)[kN]) {
+    if constexpr (requires { V::LoadTransposed(rows, stride, x); }) {
+      V::LoadTransposed(rows, stride, x);
+    } else {
+      for (int i = 0; i < kN; ++i) x[i] = V::Load(rows + static_cast<size_t>(i) * stride);
+      V::Transpose(x);
+    }
+  }
+
+  // Squares of the keys, whole: kN keys and the d that fill a vector's bytes. Returns how many d it wrote.
+  RONDO_SIMD int TransposeSquare(const float* rows, int head_dim, float* keys) {
+    F x[kN];
+    LoadTransposed(rows, static_cast<size_t>(head_dim), x);
+    for (int i = 0; i < kN; ++i) V::Store(keys + i * kKeys, x[i]);
+    return kN;
+  }
+  // Two bf16 travel as one float, so half the shuffles do; head_dim is even.
+  RONDO_SIMD int TransposeSquare(const uint16_t* rows, int head_dim, float* keys) {
+    F x[kN];
+    LoadTransposed(reinterpret_cast<const float*>(rows), static_cast<size_t>(head_dim) / 2, x);
+    for (int i = 0; i < kN; ++i) {
+      const typename V::I both = V::AsInt(x[i]);
+      V::Store(keys + 2 * i * kKeys, V::AsFloat(V::template ShiftLeft<16>(both)));
+      V::Store(keys + (2 * i + 1) * kKeys, V::AsFloat(V::AndI(both, V::SetI(-65536))));
+    }
+    return 2 * kN;
+  }
+
   // keys [head_dim][kKeys] <- rows [first, first + kKeys) of the block, +0 for rows past its tokens.
   template <typename T>
   static void TransposeKeys(const FewRowsBlock& a, int first, float* keys) {
-    const T* rows = reinterpret_cast<const T*>(a.keys) + static_cast<size_t>(first) * a.head_dim;
-    const T* values = reinterpret_cast<const T*>(a.values) + static_cast<size_t>(first) * a.head_dim;
+    constexpr int kWhole = kN * 4 / sizeof(T);  // d of a square
+    const bool even = sizeof(T) == 4 || a.head_dim % 2 == 0;
     for (int half = 0; half < kKeys; half += kN) {
-      for (int d = 0; d < a.head_dim; d += kN) {
+      const size_t offset = static_cast<size_t>(first + half) * a.head_dim;
+      const T* rows = reinterpret_cast<const T*>(a.keys) + offset;
+      const T* values = reinterpret_cast<const T*>(a.values) + offset;
+      // While keys are read the values of the same rows are fetched, and while values are read the keys of the next
+      // block. In ascending order, line by line: the hardware then takes it for a stream and fetches further ahead
+      // than these instructions could (twice the speed, on Zen 3). Prefetching past the end does no harm.
+      Fetch<3>(rows + kN * a.head_dim, kN * a.head_dim * sizeof(T));
+      Fetch<2>(values, kN * a.head_dim * sizeof(T));
+      int d = 0;
+      if (even && first + half + kN <= a.tokens) {
+        while (d + kWhole <= a.head_dim) d += TransposeSquare(rows + d, a.head_dim, keys + d * kKeys + half);
+      }
+      for (; d < a.head_dim; d += kN) {
         F x[kN];
         for (int i = 0; i < kN; ++i) {
-          const T* row = rows + static_cast<size_t>(half + i) * a.head_dim + d;
-          // While keys are read the values of the same rows are fetched, and while values are read the keys of the
-          // next block: rows are taken 32 or 64 bytes at a time, which the hardware does not see as a stream.
-          // Prefetching past the end does no harm.
-          __builtin_prefetch(values + static_cast<size_t>(half + i) * a.head_dim + d, 0, 2);
-          __builtin_prefetch(row + kKeys * a.head_dim);
+          const T* row = rows + static_cast<size_t>(i) * a.head_dim + d;
           if (first + half + i >= a.tokens) {
             x[i] = V::Zero();
           } else if (a.head_dim - d < kN) {
@@ -138,30 +186,38 @@ struct FewRowsKernel {
 
   template <int kCount>
   static void Scores(const float* q, const float* keys, int head_dim, bool paired, float* scores) {
-    F acc[kCount][2];
+    constexpr int kGroup = kKeys / kN;
+    constexpr int kVectors = Vectors(kCount) < kGroup ? Vectors(kCount) : kGroup;
+    for (int v = 0; v < kGroup; v += kVectors, keys += kVectors * kN, scores += kVectors * kN) {
+      F acc[kVectors][kCount];
 #pragma GCC unroll 4
-    for (int h = 0; h < kCount; ++h) acc[h][0] = acc[h][1] = V::Zero();
-    const auto step = [&](int d) {
-      const F k0 = V::Load(keys + d * kKeys), k1 = V::Load(keys + d * kKeys + kN);
+      for (int c = 0; c < kVectors; ++c) {
 #pragma GCC unroll 4
-      for (int h = 0; h < kCount; ++h) {
-        const F x = V::Set(q[h * head_dim + d]);
-        acc[h][0] = V::Fma(x, k0, acc[h][0]);
-        acc[h][1] = V::Fma(x, k1, acc[h][1]);
+        for (int h = 0; h < kCount; ++h) acc[c][h] = V::Zero();
       }
-    };
-    if (paired) {
-      for (int d = 0; d < head_dim; d += 2) {
-        if (d + 1 < head_dim) step(d + 1);
-        step(d);
-      }
-    } else {
-      for (int d = 0; d < head_dim; ++d) step(d);
-    }
+      const auto step = [&](int d) __attribute__((always_inline)) {
+        F w[kCount];
 #pragma GCC unroll 4
-    for (int h = 0; h < kCount; ++h) {
-      V::Store(scores + h * kTokens, acc[h][0]);
-      V::Store(scores + h * kTokens + kN, acc[h][1]);
+        for (int h = 0; h < kCount; ++h) w[h] = V::Set(q[h * head_dim + d]);
+#pragma GCC unroll 4
+        for (int c = 0; c < kVectors; ++c) {
+          const F x = V::Load(keys + d * kKeys + c * kN);
+#pragma GCC unroll 4
+          for (int h = 0; h < kCount; ++h) acc[c][h] = V::Fma(w[h], x, acc[c][h]);
+        }
+      };
+      if (paired) {
+        int d = 0;
+        for (; d + 1 < head_dim; d += 2) step(d + 1), step(d);
+        if (d < head_dim) step(d);
+      } else {
+        for (int d = 0; d < head_dim; ++d) step(d);
+      }
+#pragma GCC unroll 4
+      for (int c = 0; c < kVectors; ++c) {
+#pragma GCC unroll 4
+        for (int h = 0; h < kCount; ++h) V::Store(scores + h * kTokens + c * kN, acc[c][h]);
+      }
     }
   }
 
@@ -175,101 +231,121 @@ struct FewRowsKernel {
       for (int i = 0; i < kCount * a.head_dim; ++i) o[i] = 0;
       return;
     }
-    for (int h = 0; h < kCount; ++h) a.m[pair + h] = Weights(scores + h * kTokens, begin, end);
-    float l[kCount] = {};
-    for (int k = begin; k < end; ++k) {
-      for (int h = 0; h < kCount; ++h) l[h] += scores[h * kTokens + k];
-    }
-    for (int h = 0; h < kCount; ++h) {
-      a.l[pair + h] = l[h];
-      if (!a.paired) continue;
-      float* p = scores + h * kTokens;
-      for (int k = begin / kN * kN; k < end; k += kN) V::Store(p + k, RoundToBf16<V>(V::Load(p + k)));
-    }
-    // Sixteen keys at a time, so that o goes to memory and back only so often; the values' pages are walked in order.
+    Weights<kCount, sizeof(T) == 2>(scores, begin, end, a.m + pair, a.l + pair);
     const T* values = reinterpret_cast<const T*>(a.values);
-    const T* next = reinterpret_cast<const T*>(a.next_keys);
-    for (int i = 0; i < kCount * a.head_dim; ++i) o[i] = 0;
-    for (int k = begin / kPiece * kPiece; k < end; k += kPiece) {
-      int order[kPiece];  // the keys of this piece that are visible, in the order of the definition
-      int count = 0;
-      for (int i = 0; i < kPiece; ++i) {
-        const int key = a.paired ? (k + i) ^ 1 : k + i;
-        if (key >= begin && key < end) order[count++] = key;
-      }
-      int d = 0;
-      for (; d + 2 * kN <= a.head_dim; d += 2 * kN)
-        Values<kCount, 2, false>(a.head_dim, scores, values + d, next + d, order, count, o + d, 0);
-      for (; d + kN <= a.head_dim; d += kN)
-        Values<kCount, 1, false>(a.head_dim, scores, values + d, next + d, order, count, o + d, 0);
-      if (d < a.head_dim)
-        Values<kCount, 1, true>(a.head_dim, scores, values + d, next + d, order, count, o + d, a.head_dim - d);
-    }
-    for (int i = 0; i < kCount * a.head_dim; ++i) o[i] += 0.0f;
-  }
-
-  // Turns scores [begin, end) into weights and returns m.
-  static float Weights(float* s, int begin, int end) {
-    const auto visible = [&](int k) {
-      const typename V::I key = V::AddI(V::Iota(), V::SetI(k));
-      return V::And(V::LessI(V::SetI(begin - 1), key), V::LessI(key, V::SetI(end)));
+    // The first heads fetch the next block; the others fetch what is here anyway.
+    const T* next = pair == 0 ? reinterpret_cast<const T*>(a.next_keys) : values;
+    int d = 0;
+    const auto columns = [&]<int kVectors, bool kPartial>(int width) {
+      Values<kCount, kVectors, kPartial>(a.head_dim, scores, values + d, next + d * kTokens, begin, end, o + d, width);
+      d += kVectors * kN;
     };
-    const int from = begin / kN * kN;
-    F top = V::Set(-__builtin_inff());
-    for (int k = from; k < end; k += kN) {
-      top = V::Max(V::Select(visible(k), V::Load(s + k), V::Set(-__builtin_inff())), top);
+    if constexpr (kCount == 4) {
+      while (a.head_dim - d >= 3 * kN && a.head_dim - d != 4 * kN) columns.template operator()<3, false>(0);
+      while (a.head_dim - d >= 2 * kN) columns.template operator()<2, false>(0);
+    } else {
+      while (a.head_dim - d >= 4 * kN) columns.template operator()<4, false>(0);
     }
-    float lane[kN];
-    V::Store(lane, top);
-    float max = lane[0];
-    for (int i = 1; i < kN; ++i) max = lane[i] > max ? lane[i] : max;
-    top = V::Set(max);
-    if (V::Any(NeedsClamp<V>(top))) {
-      for (int k = from; k < end; k += kN) V::Store(s + k, Clamp<V>(V::Load(s + k)));
-    }
-    const F m = IntegerMax<V>(top);
-    const Exp2<V> exp2 = Exp2<V>::For(m);
-    for (int k = from; k < end; k += kN) V::Store(s + k, V::Select(visible(k), exp2(V::Load(s + k)), V::Zero()));
-    V::Store(lane, m);
-    return lane[0];
+    while (a.head_dim - d >= kN) columns.template operator()<1, false>(0);
+    if (d < a.head_dim) columns.template operator()<1, true>(a.head_dim - d);
   }
 
-  // o [kCount heads][kVectors vectors] += p . values over the keys in `order`; `width` lanes if kPartial.
-  template <int kCount, int kVectors, bool kPartial, typename T>
-  RONDO_SIMD void Values(int head_dim, const float* p, const T* values, const T* next, const int* order, int count,
-                         float* o, int width) {
-    F acc[kCount][kVectors];
-#pragma GCC unroll 4
+  // Lanes of the first and last vector that are not in [begin, end): no score.
+  static void Hide(float* s, int begin, int end) {
+    for (int k = begin / kN * kN; k < begin; ++k) s[k] = -__builtin_inff();
+    for (int k = end; k % kN != 0; ++k) s[k] = -__builtin_inff();
+  }
+
+  // Turns the scores [begin, end) of kCount heads into weights, +0 in the rest of the vectors they lie in.
+  template <int kCount, bool kPaired>
+  static void Weights(float* scores, int begin, int end, float* m_out, float* l_out) {
+    const int from = begin / kN * kN;
+    F m[kCount];
     for (int h = 0; h < kCount; ++h) {
-#pragma GCC unroll 2
-      for (int c = 0; c < kVectors; ++c) {
-        const float* from = o + h * head_dim + c * kN;
-        acc[h][c] = kPartial ? V::LoadPartial(from, width) : V::Load(from);
+      float* s = scores + h * kTokens;
+      Hide(s, begin, end);
+      F top = V::Set(-__builtin_inff());
+      for (int k = from; k < end; k += kN) top = V::Max(V::Load(s + k), top);
+      float lane[kN];
+      V::Store(lane, top);
+      float max = lane[0];
+      for (int i = 1; i < kN; ++i) max = lane[i] > max ? lane[i] : max;
+      top = V::Set(max);
+      if (V::Any(NeedsClamp<V>(top))) {
+        for (int k = from; k < end; k += kN) V::Store(s + k, Clamp<V>(V::Load(s + k)));
+        Hide(s, begin, end);
       }
+      m[h] = IntegerMax<V>(top);
+      V::Store(lane, m[h]);
+      m_out[h] = lane[0];
     }
-    for (int i = 0; i < count; ++i) {
-      const T* v = values + static_cast<size_t>(order[i]) * head_dim;
-      __builtin_prefetch(v + kPiece * head_dim);  // the same values of the next piece
-      __builtin_prefetch(next + static_cast<size_t>(order[i]) * head_dim, 0, 2);
-      F x[kVectors];
-#pragma GCC unroll 2
-      for (int c = 0; c < kVectors; ++c) x[c] = kPartial ? LoadPart(v, width) : LoadRow(v + c * kN);
+    // Sums in key order are slow for one head. Side by side, and while the exponentials of the next keys are computed,
+    // they cost little. A hidden key has p = +0, which changes no sum.
+    float l[kCount] = {};
+    for (int k = from; k < end; k += kN) {
+      float p[kCount][kN];
 #pragma GCC unroll 4
       for (int h = 0; h < kCount; ++h) {
-        const F w = V::Set(p[h * kTokens + order[i]]);
-#pragma GCC unroll 2
-        for (int c = 0; c < kVectors; ++c) acc[h][c] = V::Fma(w, x[c], acc[h][c]);
+        float* s = scores + h * kTokens + k;
+        const F x = Exp2<V>::For(m[h])(V::Load(s));
+        V::Store(p[h], x);
+        V::Store(s, kPaired ? RoundToBf16<V>(x) : x);
+      }
+#pragma GCC unroll 16
+      for (int i = 0; i < kN; ++i) {
+#pragma GCC unroll 4
+        for (int h = 0; h < kCount; ++h) l[h] += p[h][i];
       }
     }
+    for (int h = 0; h < kCount; ++h) l_out[h] = l[h];
+  }
+
+  // o [kCount heads][kVectors vectors] = p . values over the keys [begin, end); `width` lanes if kPartial. Fetches as
+  // many bytes from `next` on as it reads.
+  template <int kCount, int kVectors, bool kPartial, typename T>
+  static void Values(int head_dim, const float* p, const T* values, const T* next, int begin, int end, float* o,
+                     int width) {
+    F acc[kVectors][kCount];
 #pragma GCC unroll 4
-    for (int h = 0; h < kCount; ++h) {
-#pragma GCC unroll 2
+    for (int c = 0; c < kVectors; ++c) {
+#pragma GCC unroll 4
+      for (int h = 0; h < kCount; ++h) acc[c][h] = V::Zero();
+    }
+    const auto step = [&](int k) __attribute__((always_inline)) {
+      const T* v = values + static_cast<size_t>(k) * head_dim;
+      F w[kCount];
+#pragma GCC unroll 4
+      for (int h = 0; h < kCount; ++h) w[h] = V::Set(p[h * kTokens + k]);
+#pragma GCC unroll 4
       for (int c = 0; c < kVectors; ++c) {
+        const F x = kPartial ? LoadPart(v, width) : LoadRow(v + c * kN);
+#pragma GCC unroll 4
+        for (int h = 0; h < kCount; ++h) acc[c][h] = V::Fma(w[h], x, acc[c][h]);
+      }
+    };
+    constexpr int kElements = kVectors * kN;  // of next, fetched with each key
+    int k = begin;
+    if constexpr (sizeof(T) == 2) {
+      if (k % 2 != 0) step(k++);
+      for (; k + 1 < end; k += 2) {
+        Fetch<2>(next + k * kElements, 2 * kElements * sizeof(T));
+        step(k + 1), step(k);
+      }
+    }
+    for (; k < end; ++k) {
+      Fetch<2>(next + k * kElements, kElements * sizeof(T));
+      step(k);
+    }
+#pragma GCC unroll 4
+    for (int c = 0; c < kVectors; ++c) {
+#pragma GCC unroll 4
+      for (int h = 0; h < kCount; ++h) {
         float* to = o + h * head_dim + c * kN;
+        const F sum = V::Add(acc[c][h], V::Zero());
         if (kPartial) {
-          V::StorePartial(to, acc[h][c], width);
+          V::StorePartial(to, sum, width);
         } else {
-          V::Store(to, acc[h][c]);
+          V::Store(to, sum);
         }
       }
     }

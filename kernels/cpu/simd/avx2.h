@@ -4,6 +4,7 @@
 
 #include <immintrin.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/cpu/simd/scalar.h"
@@ -78,6 +79,22 @@ struct Avx2 {
   RONDO_SIMD M And(M a, M b) { return _mm256_and_ps(a, b); }
   RONDO_SIMD M Or(M a, M b) { return _mm256_or_ps(a, b); }
   RONDO_SIMD bool Any(M a) { return _mm256_movemask_ps(a) != 0; }
+
+  // r[i]: float i of eight rows, `stride` floats apart. Loads do what Transpose does by exchanging halves.
+  RONDO_SIMD void LoadTransposed(const float* rows, size_t stride, F (&r)[8]) {
+    const auto halves = [&](size_t i, int d) {
+      const F low = _mm256_castps128_ps256(_mm_loadu_ps(rows + i * stride + d));
+      return _mm256_insertf128_ps(low, _mm_loadu_ps(rows + (i + 4) * stride + d), 1);
+    };
+#pragma GCC unroll 2
+    for (int d = 0; d < 8; d += 4) {
+      const F x0 = halves(0, d), x1 = halves(1, d), x2 = halves(2, d), x3 = halves(3, d);
+      const F a0 = _mm256_unpacklo_ps(x0, x1), a1 = _mm256_unpackhi_ps(x0, x1);
+      const F a2 = _mm256_unpacklo_ps(x2, x3), a3 = _mm256_unpackhi_ps(x2, x3);
+      r[d] = _mm256_shuffle_ps(a0, a2, 0x44), r[d + 1] = _mm256_shuffle_ps(a0, a2, 0xee);
+      r[d + 2] = _mm256_shuffle_ps(a1, a3, 0x44), r[d + 3] = _mm256_shuffle_ps(a1, a3, 0xee);
+    }
+  }
 
   RONDO_SIMD void Transpose(F (&r)[8]) {
     const F a0 = _mm256_unpacklo_ps(r[0], r[1]), a1 = _mm256_unpackhi_ps(r[0], r[1]);
