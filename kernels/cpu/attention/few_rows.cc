@@ -14,8 +14,10 @@
 namespace rondo::attention {
 namespace {
 
-// A task's subtree has up to 2^1 blocks: 512 keys, tens of microseconds of memory traffic, and one partial to keep.
-constexpr int kTaskLevel = 1;
+// A task's subtree has up to 2^3 blocks: the longer a thread reads in one place the better, as long as every thread
+// gets several tasks. Which it is never shows in the bits.
+constexpr int kTaskLevel = 3;
+constexpr int64_t kTasksPerThread = 4;
 // Partials that one thread joins in the time it takes to hand them to others; in floats.
 constexpr size_t kJoinAlone = 1 << 15;
 
@@ -55,7 +57,7 @@ struct Workspace {
 
 class FewRows {
  public:
-  FewRows(const AttendCall& call, Workspace& workspace)
+  FewRows(const AttendCall& call, int threads, Workspace& workspace)
       : call_(call),
         rows_(static_cast<int>(call.queries.count)),
         pairs_(rows_ * call.group()),
@@ -66,9 +68,12 @@ class FewRows {
     subtrees_.clear();
     visible_ = {VisiblePositions(call.mask, call.queries.first_position).begin,
                 VisiblePositions(call.mask, call.queries.first_position + rows_ - 1).end};
+    const int64_t blocks = call.blocks().end - call.blocks().begin;
+    int task_level = kTaskLevel;
+    while (task_level > 0 && (blocks >> task_level) * call.shape.kv_heads < kTasksPerThread * threads) --task_level;
     for (size_t n = 0; n < call.nodes.size(); ++n) {
       const NodeId node = call.nodes[n].id;
-      const int level = std::min(node.level, kTaskLevel);
+      const int level = std::min(node.level, task_level);
       const BlockRange seen = VisibleBlocks(visible_, {node.begin(), node.end()});
       if (seen.empty()) continue;
       for (int64_t i = seen.begin >> level; i <= (seen.end - 1) >> level; ++i) subtrees_.push_back({{level, i}, n});
@@ -224,7 +229,7 @@ class FewRows {
 
 void AttendFewRows(const AttendCall& call, ThreadPool& pool) {
   thread_local Workspace workspace;
-  FewRows(call, workspace).Run(pool);
+  FewRows(call, pool.threads(), workspace).Run(pool);
 }
 
 }  // namespace rondo::attention
