@@ -4,10 +4,11 @@ import json
 import os
 import random
 import signal
+import subprocess
 import time
 import unittest
 
-from harness import SOURCE, TRANSPORTS, Case, wait_until
+from harness import BIN, SOURCE, TRANSPORTS, Case, wait_until
 
 
 @unittest.skipUnless("mpi" in TRANSPORTS, "needs ranks that are processes: built without MPI")
@@ -101,6 +102,40 @@ class LostRanks(Case):
         self.assertEqual(self.answer(job, ring.log())["digest"], wanted["digest"])
         wait_until("the old ranks to end", lambda: not set(ranks) & set(self.processes()), 30)
         self.assertEqual(ring.stop(), 0)
+        self.assert_nothing_left()
+
+    def test_the_supervisor_killed_takes_everything_along(self):
+        """Even with a frozen rank, which cannot end itself."""
+        ring = self.up(self.tiny_model(), workers=3)
+        os.kill(ring.rank_pids()[1], signal.SIGSTOP)
+        ring.process.kill()
+        ring.process.wait()
+        self.assert_nothing_left(60)
+
+    def test_the_mpirun_wrapper_starts_a_lost_group_again(self):
+        coordinator = subprocess.Popen([BIN / "rondo-coordinator", "--listen", "127.0.0.1:0", "--journal", "none"],
+                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=self.env)
+        self.addCleanup(coordinator.stdout.close)
+        self.addCleanup(coordinator.wait)
+        self.addCleanup(coordinator.kill)
+        address = coordinator.stdout.readline().decode().split()[1]
+        wrapper = subprocess.Popen([SOURCE / "deploy/mpirun-group", "-np", "3", "--", BIN / "rondo-worker", "--coordinator",
+                                    address, "--model", self.tiny_model()], stderr=subprocess.DEVNULL, env=self.env)
+        self.addCleanup(wrapper.wait)
+        self.addCleanup(wrapper.terminate)
+
+        def ranks():
+            status = json.loads(self.rondo("status", "--coordinator", address, "--json", check=0).stdout)
+            return [r["pid"] for g in status["groups"] if g["state"] == "ready" for r in g["ranks"]]
+
+        first = wait_until("a group", ranks)
+        self.assertEqual(len(first), 3)
+        os.kill(first[2], signal.SIGKILL)
+        wait_until("another group", lambda: len(ranks()) == 3 and not set(ranks()) & set(first))
+        wrapper.terminate()
+        self.assertEqual(wrapper.wait(30), 0)
+        coordinator.terminate()
+        coordinator.wait(30)
         self.assert_nothing_left()
 
     def test_coordinator_killed_comes_back_and_so_does_the_group(self):
