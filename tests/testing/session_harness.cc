@@ -59,7 +59,7 @@ struct SessionGroup::Recorder : public ReportSink {
   SessionGroup& group;
 };
 
-SessionGroup::SessionGroup(const TestModel& model, SessionOptions options) {
+SessionGroup::SessionGroup(const TestModel& model, SessionOptions options) : job_timeout_(options.job_timeout) {
   RONDO_CHECK(options.world >= 1);
   if (options.kernels.empty()) options.kernels.push_back(SelectKernels("").value());
   recorder_ = std::make_unique<Recorder>(*this);
@@ -114,9 +114,9 @@ void SessionGroup::PushTo(int rank, Command command) {
 
 void SessionGroup::FlagCancelled(int rank, const std::string& job) { ranks_[rank]->loop->FlagCancelled(job); }
 
-absl::StatusOr<JobRecord> SessionGroup::WaitForEnd(const std::string& job, absl::Duration timeout) {
+absl::StatusOr<JobRecord> SessionGroup::WaitForEnd(const std::string& job, std::optional<absl::Duration> timeout) {
   std::unique_lock lock(mutex_);
-  const bool settled = changed_.wait_for(lock, absl::ToChronoMilliseconds(timeout),
+  const bool settled = changed_.wait_for(lock, absl::ToChronoMilliseconds(timeout.value_or(job_timeout_)),
                                          [&] { return jobs_[job].ends > 0 || ranks_[0]->returned; });
   if (jobs_[job].ends > 0) return jobs_[job];
   if (settled) return absl::AbortedError(absl::StrCat("rank 0 returned: ", ranks_[0]->status.ToString()));

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -36,6 +37,7 @@ struct SessionOptions {
   KvType kv_type = KvType::kF32;
   std::vector<KernelSet> kernels;  // rank r runs kernels[r % size()]; empty: the host's best
   absl::Duration ring_timeout = absl::Minutes(2);
+  absl::Duration job_timeout = absl::Minutes(5);  // of WaitForEnd, where it is not told
   // What rank `rank` uses instead of `inner`, which outlives it. Null: `inner` itself.
   std::function<std::unique_ptr<Transport>(int rank, Transport& inner)> decorate;
 };
@@ -66,7 +68,7 @@ class SessionGroup {
   void FlagCancelled(int rank, const std::string& job);
 
   // What became of the job; DEADLINE_EXCEEDED, or the error that ended rank 0 before the job.
-  absl::StatusOr<JobRecord> WaitForEnd(const std::string& job, absl::Duration timeout = absl::Minutes(2));
+  absl::StatusOr<JobRecord> WaitForEnd(const std::string& job, std::optional<absl::Duration> timeout = std::nullopt);
   // Push and WaitForEnd.
   absl::StatusOr<JobRecord> RunJob(StartJob start);
 
@@ -97,6 +99,7 @@ class SessionGroup {
   std::map<std::string, JobRecord> jobs_;  // mutex_
   std::unique_ptr<Recorder> recorder_;
   std::vector<std::unique_ptr<Rank>> ranks_;
+  absl::Duration job_timeout_;
   uint64_t last_number_ = 0;
 };
 

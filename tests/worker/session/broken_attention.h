@@ -1,4 +1,4 @@
-// Attention that breaks the fixed merge tree on purpose: the controls by which the law tests show that they can fail.
+// Attention that breaks the fixed merge tree on purpose: the control by which the law tests show that they can fail.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,8 @@ namespace rondo::testing {
 
 // Attends block by block through `inner` and merges the blocks of a node itself: along the tree, which changes nothing,
 // or from left to right, whatever the tree says. The second gives one block's partial the same bits and every answer
-// the same value up to rounding: the mildest mistake there is.
+// the same value up to rounding: the mildest mistake there
+// is. (Swapping the two sides of a merge would be none: its weights are powers of two, so its sums commute.)
 class SelfMergingAttention : public AttentionKernels {
  public:
   enum class Order { kTree, kLeftToRight };
@@ -59,33 +60,6 @@ class SelfMergingAttention : public AttentionKernels {
  private:
   const AttentionKernels& inner_;
   const Order order_;
-};
-
-// What Attend merges is right; what its callers merge comes out the other way round.
-class SwappedMergeAttention : public AttentionKernels {
- public:
-  explicit SwappedMergeAttention(const AttentionKernels& inner) : inner_(inner) {}
-
-  std::string_view name() const override { return "swapped-merge"; }
-  void Attend(const AttentionShape& shape, const QueryRows& queries, absl::Span<const KvBlock> run,
-              const MaskSpec& mask, absl::Span<const PartialNode> nodes, ThreadPool& pool) const override {
-    inner_.Attend(shape, queries, run, mask, nodes, pool);
-  }
-  void Merge(const AttentionShape& shape, int64_t count, const PartialNode& left, const PartialNode& right,
-             ThreadPool& pool) const override {
-    inner_.Merge(shape, count, right, left, pool);
-    const size_t heads = static_cast<size_t>(count) * shape.q_heads;
-    std::copy_n(right.o, heads * shape.head_dim, left.o);
-    std::copy_n(right.m, heads, left.m);
-    std::copy_n(right.l, heads, left.l);
-  }
-  void Finish(const AttentionShape& shape, int64_t count, const PartialNode& node, float* out, float* lse,
-              ThreadPool& pool) const override {
-    inner_.Finish(shape, count, node, out, lse, pool);
-  }
-
- private:
-  const AttentionKernels& inner_;
 };
 
 }  // namespace rondo::testing

