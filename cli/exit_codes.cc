@@ -21,16 +21,21 @@ ExitCode FailStatus(const absl::Status& status, std::string_view next) {
   return Fail(code, StdSv(status.message()), next);
 }
 
+// The coordinator itself said so: it drains, and the jobs it had are over.
+static bool ShutDown(const grpc::Status& status) { return absl::StrContains(status.error_message(), "shutting down"); }
+
 ExitCode CodeOfRpc(const grpc::Status& status, bool connected) {
   switch (status.error_code()) {
     case grpc::StatusCode::OK:
       return kOk;
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return kDeadline;
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return kUsage;
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
       return absl::StartsWith(status.error_message(), "queue is full") ? kQueueFull : kFailure;
     case grpc::StatusCode::UNAVAILABLE:
-      return connected ? kFailure : kNoCoordinator;
+      return connected || ShutDown(status) ? kFailure : kNoCoordinator;
     default:
       return kFailure;
   }
@@ -55,7 +60,9 @@ ExitCode FailRpc(const grpc::Status& status, bool connected, std::string_view ad
       next = "see whether it still runs with: rondo status; a job that it had accepted is run again when it is back";
       break;
     default:
-      if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+      if (ShutDown(status)) {
+        next = "submit the job again when the coordinator is back; a drain ends what was running";
+      } else if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
         next = "see the groups with: rondo status; start one with: rondo up --workers 4 --model M.gguf";
       } else if (status.error_code() == grpc::StatusCode::NOT_FOUND) {
         next = "see the jobs with: rondo jobs";

@@ -160,7 +160,7 @@ int RunMpi(Shared shared) {
   const int code = Depart(departure);
   // After a failure MPI_Finalize could wait for a rank that is gone.
   if (departure.orderly) {
-    if (absl::Status closed = transport.Close(absl::Now() + absl::Seconds(5)); !closed.ok()) Fail(closed);
+    if (absl::Status closed = transport.Close(absl::Now() + absl::Seconds(5)); !closed.ok()) HardExit(Fail(closed));
   }
   HardExit(code);
 }

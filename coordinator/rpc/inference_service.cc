@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/journal/result_proto.h"
@@ -100,6 +101,28 @@ grpc::Status InferenceService::CancelJob(grpc::ServerContext*, const v1::CancelJ
   return grpc::Status::OK;
 }
 
+namespace {
+
+// Ready groups first, then those that form, then the last few that were lost, each kind newest first.
+std::vector<const Membership::Group*> GroupsToShow(const Engine::ClusterView& view) {
+  constexpr int kLostGroupsShown = 3;
+  const auto order = [](const Membership::Group& group) {
+    return group.state == Membership::State::kReady ? 0 : group.state == Membership::State::kForming ? 1 : 2;
+  };
+  std::vector<const Membership::Group*> groups;
+  for (const Membership::Group& group : view.groups) {
+    if (!group.members.empty()) groups.push_back(&group);
+  }
+  std::stable_sort(groups.begin(), groups.end(), [&](const auto* a, const auto* b) {
+    return order(*a) != order(*b) ? order(*a) < order(*b) : a->epoch > b->epoch;
+  });
+  int lost = 0;
+  std::erase_if(groups, [&](const auto* group) { return order(*group) == 2 && ++lost > kLostGroupsShown; });
+  return groups;
+}
+
+}  // namespace
+
 grpc::Status InferenceService::GetCluster(grpc::ServerContext*, const v1::GetClusterRequest*, v1::Cluster* reply) {
   const Engine::ClusterView view = engine_.Cluster();
   reply->set_version(version_);
@@ -107,8 +130,8 @@ grpc::Status InferenceService::GetCluster(grpc::ServerContext*, const v1::GetClu
   reply->set_running_jobs(view.running);
   reply->set_queue_limit(view.queue_limit);
   reply->set_draining(view.draining);
-  for (const Membership::Group& group : view.groups) {
-    if (group.members.empty()) continue;
+  for (const Membership::Group* shown : GroupsToShow(view)) {
+    const Membership::Group& group = *shown;
     v1::GroupStatus* to = reply->add_groups();
     const RankHello& first = group.members.begin()->second.hello;
     to->set_epoch(group.epoch);

@@ -11,7 +11,7 @@ TEST(CodeOfRpc, IsWhatTheManualSays) {
   using grpc::Status;
   using grpc::StatusCode;
   EXPECT_EQ(CodeOfRpc(Status::OK, true), 0);
-  EXPECT_EQ(CodeOfRpc(Status(StatusCode::INVALID_ARGUMENT, "temperature -1"), true), 1);
+  EXPECT_EQ(CodeOfRpc(Status(StatusCode::INVALID_ARGUMENT, "temperature -1"), true), 2);
   EXPECT_EQ(CodeOfRpc(Status(StatusCode::RESOURCE_EXHAUSTED, "queue is full: 64 jobs"), true), 75);
   EXPECT_EQ(CodeOfRpc(Status(StatusCode::RESOURCE_EXHAUSTED, "needs 5 GiB of KV memory, the ring has 4"), true), 1);
   EXPECT_EQ(CodeOfRpc(Status(StatusCode::DEADLINE_EXCEEDED, ""), true), 124);

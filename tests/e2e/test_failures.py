@@ -14,7 +14,7 @@ from harness import BIN, SOURCE, TRANSPORTS, Case, wait_until
 @unittest.skipUnless("mpi" in TRANSPORTS, "needs ranks that are processes: built without MPI")
 class LostRanks(Case):
     # Five ways to lose a rank, so 20 moments in all.
-    SEEDS = int(os.environ.get("RONDO_KILL_SEEDS", "4"))
+    SEEDS = int(os.environ.get("RONDO_KILL_SEEDS", "5"))
 
     def start_job(self, ring):
         return ring.start("generate", "--json", "--document", self.document, "--question", "Who?", "--max-tokens", 400)

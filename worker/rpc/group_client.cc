@@ -19,7 +19,8 @@ namespace {
 
 constexpr size_t kHeaderPieceBytes = 256 << 10;    // the size gRPC moves fastest
 constexpr size_t kLogitsPieceElements = 64 << 10;  // 256 KiB
-constexpr int kMaxMessageBytes = 8 << 20;          // prompt slices and logits are far smaller
+constexpr absl::Duration kDrainPatience = absl::Seconds(2);
+constexpr int kMaxMessageBytes = 8 << 20;  // prompt slices and logits are far smaller
 
 }  // namespace
 
@@ -107,7 +108,7 @@ void GroupClient::SendHello() {
   fingerprint.set_model_sha256(identity_.model_sha256);
   fingerprint.set_compute(std::string(Name(context_.compute)));
   fingerprint.set_kv_type(std::string(Name(context_.kv_type)));
-  fingerprint.set_kernel_family("cpu");
+  fingerprint.set_kernel_family(std::string(KernelFamily(context_.kernels.name)));
   fingerprint.set_prefill_chunk(context_.prefill_chunk);
   const ModelConfig& config = context_.model->config;
   fingerprint.set_kv_block_bytes_per_token(KvBlockBytes(ShapeOf(config, context_.kv_type)) / kBlockTokens *
@@ -167,7 +168,8 @@ void GroupClient::ReadLoop() {
 void GroupClient::Depart(absl::Status reason, bool orderly) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (!departure_) departure_ = Departure{reason, orderly};
+    if (departure_) return;  // the stream's end follows a Leave
+    departure_ = Departure{reason, orderly};
     changed_.notify_all();
   }
   commands_.Close(reason);
@@ -210,6 +212,14 @@ void GroupClient::HeartbeatLoop() {
     stream_->outbox.push_back(std::move(message));
     changed_.notify_all();
     changed_.wait_for(lock, absl::ToChronoNanoseconds(heartbeat_interval_), [&] { return stopping_ || departure_; });
+  }
+  if (!stopping_ && departure_->orderly) {
+    // Ranks that drain end by themselves, unless the grace ran out in the middle of a job and a peer has left already.
+    changed_.wait_for(lock, absl::ToChronoNanoseconds(kDrainPatience), [&] { return stopping_; });
+    const absl::Status reason = departure_->reason;
+    const bool stuck = !stopping_;
+    lock.unlock();
+    if (stuck) context_.transport->Abort(reason);
   }
 }
 

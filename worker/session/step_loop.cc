@@ -58,7 +58,7 @@ absl::Status StepLoop::ExchangeControl(std::vector<StepOutcome>& outcomes, uint6
   const int world = context_.transport->world_size();
   if (world > 1) {
     const absl::Status status =
-        context_.transport->Broadcast(0, world, absl::MakeSpan(control_), absl::Now() + context_.ring_timeout);
+        context_.transport->Broadcast(0, world, absl::MakeSpan(control_), absl::Now() + context_.control_timeout);
     if (!status.ok()) return status;
   }
   StepControl control;

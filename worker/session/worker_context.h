@@ -23,6 +23,8 @@ struct WorkerContext {
   int64_t prefill_chunk = 0;  // 0: whole
   Transport* transport = nullptr;
   ThreadPool* pool = nullptr;
+  // For the head of a step: rank 0 may be busy for hours with a job of its own (the float64 reference).
+  absl::Duration control_timeout = absl::Hours(24);
   absl::Duration ring_timeout = absl::Minutes(10);  // for one wait; a dead peer is noticed earlier by its heartbeats
 };
 
