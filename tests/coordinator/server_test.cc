@@ -11,6 +11,7 @@
 #include <future>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "model/gguf/gguf_file.h"
 #include "tests/coordinator/fake_rank.h"
 #include "tests/testing/tiny_llama.h"
@@ -335,6 +336,9 @@ TEST_F(ServerTest, AClientThatLeavesFreesTheGroup) {
   Call third(*stub_, TextRequest("third", 10));
   const std::string third_id = third.AcceptedId();
   queued.Cancel();
+  // The two cancellations travel in calls of their own: the second job must be gone before the first makes room.
+  const absl::Time patience = absl::Now() + absl::Seconds(30);
+  while (GetJob(second).state() != "cancelled" && absl::Now() < patience) absl::SleepFor(absl::Milliseconds(5));
   running->Cancel();
   const Message cancel = ranks[1]->WaitFor([](const Message& m) { return m.has_cancel(); });
   EXPECT_EQ(cancel.cancel().job_id(), first);
