@@ -35,7 +35,8 @@ struct SessionOptions {
   int64_t prefill_chunk = 0;  // 0: whole
   ComputeMode compute = ComputeMode::kF32;
   KvType kv_type = KvType::kF32;
-  std::vector<KernelSet> kernels;  // rank r runs kernels[r % size()]; empty: the host's best
+  std::vector<uint64_t> kv_memory;  // bytes, rank r has kv_memory[r]; empty: no limit
+  std::vector<KernelSet> kernels;   // rank r runs kernels[r % size()]; empty: the host's best
   absl::Duration ring_timeout = absl::Minutes(2);
   absl::Duration job_timeout = absl::Minutes(5);  // of WaitForEnd, where it is not told
   // What rank `rank` uses instead of `inner`, which outlives it. Null: `inner` itself.

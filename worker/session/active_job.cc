@@ -33,16 +33,23 @@ ActiveJob::ActiveJob(const WorkerContext& context, StartJob start, std::shared_p
 
 absl::StatusOr<std::unique_ptr<ActiveJob>> ActiveJob::Create(const WorkerContext& context, StartJob start,
                                                              std::shared_ptr<std::atomic<bool>> cancelled,
-                                                             uint64_t sequence, ReportSink* sink) {
+                                                             uint64_t sequence, uint64_t kv_used_bytes,
+                                                             ReportSink* sink) {
   if (start.prompt.empty()) return absl::InternalError(absl::StrCat("job ", start.id, " has an empty prompt"));
   std::unique_ptr<ActiveJob> job(new ActiveJob(context, std::move(start), std::move(cancelled), sink));
   job->started_us_ = NowUs();
   if (!job->takes_part()) return job;
   const ModelConfig& config = context.model->config;
   const AttentionShape shape = ShapeOf(config, context.kv_type);
-  absl::StatusOr<SequenceKv> kv =
-      SequenceKv::Create(shape, config.layers, job->plan_, context.transport->rank(),
-                         static_cast<int64_t>(job->start_.prompt.size()) + job->start_.max_tokens);
+  const int64_t tokens = static_cast<int64_t>(job->start_.prompt.size()) + job->start_.max_tokens;
+  const int rank = context.transport->rank();
+  // The coordinator admits by the same numbers; a rank that was told more than it has says so and does not overcommit.
+  if (const uint64_t need = SequenceKv::KvBytes(shape, config.layers, job->plan_, rank, tokens);
+      context.kv_memory_bytes > 0 && kv_used_bytes + need > context.kv_memory_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("KV memory: the job needs ", need, " bytes, other jobs hold ",
+                                                     kv_used_bytes, " of ", context.kv_memory_bytes));
+  }
+  absl::StatusOr<SequenceKv> kv = SequenceKv::Create(shape, config.layers, job->plan_, rank, tokens);
   if (!kv.ok()) return kv.status();
   job->kv_.emplace(*std::move(kv));
   RingOptions options;

@@ -27,9 +27,11 @@ namespace rondo {
 class ActiveJob {
  public:
   // `cancelled` may be set by any thread. `sequence` counts the jobs of the epoch, the same on every rank.
+  // RESOURCE_EXHAUSTED with the numbers when this rank's KV memory, of which other jobs hold `kv_used_bytes`, is too
+  // small or cannot be had.
   static absl::StatusOr<std::unique_ptr<ActiveJob>> Create(const WorkerContext& context, StartJob start,
                                                            std::shared_ptr<std::atomic<bool>> cancelled,
-                                                           uint64_t sequence, ReportSink* sink);
+                                                           uint64_t sequence, uint64_t kv_used_bytes, ReportSink* sink);
 
   const std::string& id() const { return start_.id; }
   int ring_size() const { return ring_size_; }

@@ -1,11 +1,13 @@
 #include "worker/session/step_loop.h"
 
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "worker/session/reference_job.h"
+#include "worker/session/start_agreement.h"
 
 namespace rondo {
 
@@ -111,11 +113,39 @@ absl::Status StepLoop::Start(StartJob start) {
     flags_.erase(start.id);
     return absl::OkStatus();
   }
-  absl::StatusOr<std::unique_ptr<ActiveJob>> job =
-      ActiveJob::Create(context_, std::move(start), std::move(cancelled), job_sequence_, sink_);
-  if (!job.ok()) return job.status();
-  active_.push_back(*std::move(job));
+  const std::string id = start.id;
+  absl::StatusOr<std::unique_ptr<ActiveJob>> job = MakeReady(std::move(start), std::move(cancelled));
+  // Others may still be waiting for rank 0 to come out of a reference job that it started just before.
+  absl::StatusOr<StartVerdict> verdict =
+      AgreeOnStart(*context_.transport, job.status(), absl::Now() + context_.control_timeout);
+  if (!verdict.ok()) return verdict.status();
+  if (verdict->ok()) {
+    active_.push_back(*std::move(job));
+    return absl::OkStatus();
+  }
+  // The job's own end, not the group's: other jobs go on.
+  if (sink_ != nullptr) {
+    JobResult result;
+    result.id = id;
+    result.finish_reason = "error";
+    // To the coordinator UNAVAILABLE means that peers are lost, and they are all here.
+    result.error = absl::IsUnavailable(verdict->why) ? absl::InternalError(verdict->why.message()) : verdict->why;
+    sink_->Ended(result);
+  }
+  std::lock_guard<std::mutex> lock(flags_mutex_);
+  flags_.erase(id);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<ActiveJob>> StepLoop::MakeReady(StartJob start,
+                                                               std::shared_ptr<std::atomic<bool>> cancelled) {
+  uint64_t used = 0;
+  for (const auto& job : active_) used += job->kv_bytes();
+  try {
+    return ActiveJob::Create(context_, std::move(start), std::move(cancelled), job_sequence_, used, sink_);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("out of memory");
+  }
 }
 
 absl::Status StepLoop::Cancel(const CancelJob& cancel) {

@@ -40,6 +40,7 @@ class StepLoop {
   absl::Status ApplyOutcomes(const std::vector<StepOutcome>& outcomes);
   absl::Status ApplyCommands(uint64_t through);
   absl::Status Start(StartJob start);
+  absl::StatusOr<std::unique_ptr<ActiveJob>> MakeReady(StartJob start, std::shared_ptr<std::atomic<bool>> cancelled);
   absl::Status Cancel(const CancelJob& cancel);
   std::shared_ptr<std::atomic<bool>> CancelFlag(const std::string& job);
 
