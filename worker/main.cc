@@ -86,6 +86,7 @@ absl::StatusOr<Shared> Load(const WorkerOptions& o, int local_ranks) {
   identity.cpus = CpuSet();
   identity.kv_memory_bytes = o.kv_memory_bytes > 0 ? o.kv_memory_bytes : AvailableMemoryBytes() / 2 / local_ranks;
   context.kv_memory_bytes = identity.kv_memory_bytes;
+  context.available_memory = AvailableMemoryBytes;
   return shared;
 }
 

@@ -30,6 +30,27 @@ ReferenceDecoder::ReferenceDecoder(const ModelConfig& config, const ModelWeights
   }
 }
 
+uint64_t ReferenceDecoder::MemoryBytes(const ModelConfig& config, int64_t prompt_tokens, int64_t total_tokens,
+                                       int threads) {
+  const uint64_t kv_width = uint64_t(config.kv_heads) * config.head_dim;
+  const uint64_t q_width = uint64_t(config.q_heads) * config.head_dim;
+  const uint64_t embedding = config.embedding, ffn = config.feed_forward;
+  const uint64_t rows = (prompt_tokens + kTile - 1) / kTile * kTile;
+  // In Layer: x, normed, attended and ffn_in; q; k and v; and either the feed-forward's gate, up, transposed and down,
+  // or the attention's result, transposed and product.
+  const uint64_t row_width =
+      4 * embedding + q_width + 2 * kv_width + std::max(3 * ffn + embedding, 2 * q_width + embedding);
+  const uint64_t scores = uint64_t(threads) * total_tokens;  // of one row in Attend
+  const uint64_t cached = 2 * uint64_t(config.layers) * kv_width * total_tokens;
+  return sizeof(double) * (cached + row_width * rows + scores + 2 * uint64_t(config.vocab));
+}
+
+void ReferenceDecoder::Reserve(int64_t total_tokens) {
+  for (std::vector<Rows>* side : {&keys_, &values_}) {
+    for (Rows& rows : *side) rows.reserve(total_tokens * config_.kv_heads * config_.head_dim);
+  }
+}
+
 ReferenceDecoder::Rows ReferenceDecoder::MatMul(const WeightView& weight, const Rows& x) const {
   const int64_t count = static_cast<int64_t>(x.size()) / weight.cols;
   const int64_t tiles = (count + kTile - 1) / kTile;

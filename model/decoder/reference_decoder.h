@@ -18,6 +18,14 @@ class ReferenceDecoder {
   // All three must outlive the decoder. Keeps keys and values of all tokens in double: 16 bytes a KV element.
   ReferenceDecoder(const ModelConfig& config, const ModelWeights& weights, ThreadPool& pool);
 
+  // The most that a decoder allocates which is given `prompt_tokens` at once and then single ones up to `total_tokens`,
+  // having been told to Reserve them: keys, values, and the rows of one layer's widest moment. Weights stay in the
+  // file.
+  static uint64_t MemoryBytes(const ModelConfig& config, int64_t prompt_tokens, int64_t total_tokens, int threads);
+
+  // Makes room for the keys and values of that many tokens: growing would hold them twice.
+  void Reserve(int64_t total_tokens);
+
   // Appends tokens (not none, each in [0, vocab)) at the next positions and returns the logits [vocab] of the last one.
   // `keep_going` is called after each layer with the fraction done; false stops, the result is then empty and the
   // decoder must not be used again. About 135M parameters: 600 tokens a minute on two cores.

@@ -76,6 +76,7 @@ SessionGroup::SessionGroup(const TestModel& model, SessionOptions options) : job
     rank->context.kv_type = options.kv_type;
     rank->context.prefill_chunk = options.prefill_chunk;
     if (!options.kv_memory.empty()) rank->context.kv_memory_bytes = options.kv_memory.at(r);
+    rank->context.available_memory = options.available_memory;
     rank->context.transport = rank->decorated ? rank->decorated.get() : rank->inner.get();
     rank->context.pool = rank->pool.get();
     rank->context.ring_timeout = options.ring_timeout;

@@ -39,6 +39,7 @@ struct SessionOptions {
   std::vector<KernelSet> kernels;   // rank r runs kernels[r % size()]; empty: the host's best
   absl::Duration ring_timeout = absl::Minutes(2);
   absl::Duration job_timeout = absl::Minutes(5);  // of WaitForEnd, where it is not told
+  std::function<uint64_t()> available_memory;     // what ranks see of the machine's; empty: not asked
   // What rank `rank` uses instead of `inner`, which outlives it. Null: `inner` itself.
   std::function<std::unique_ptr<Transport>(int rank, Transport& inner)> decorate;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "base/thread_pool.h"
@@ -20,8 +21,9 @@ struct WorkerContext {
   KernelSet kernels;
   ComputeMode compute = ComputeMode::kF32;
   KvType kv_type = KvType::kF32;
-  int64_t prefill_chunk = 0;     // 0: whole
-  uint64_t kv_memory_bytes = 0;  // of this rank, for all its jobs; 0: as much as can be mapped
+  int64_t prefill_chunk = 0;                   // 0: whole
+  uint64_t kv_memory_bytes = 0;                // of this rank, for all its jobs; 0: as much as can be mapped
+  std::function<uint64_t()> available_memory;  // of this machine, bytes, now; empty: not asked
   Transport* transport = nullptr;
   ThreadPool* pool = nullptr;
   // For the head of a step: rank 0 may be busy for hours with a job of its own (the float64 reference).

@@ -5,10 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <numeric>
 
+#include "absl/strings/str_cat.h"
 #include "model/decoder/local_attention.h"
+#include "model/decoder/reference_decoder.h"
 #include "tests/worker/session/law_jobs.h"
 
 namespace rondo::testing {
@@ -156,6 +159,30 @@ TEST(StepLoop, ReferenceJobIsNearTheRings) {
   EXPECT_LT(largest, 1e-3);
   EXPECT_NE(reference->result.digest, ring->result.digest);
   EXPECT_TRUE(group.RunJob(Job("after", 300, 2)).ok());
+}
+
+TEST(StepLoop, AReferenceJobThatMemoryCannotHoldIsRefused) {
+  std::atomic<uint64_t> available{0};
+  SessionOptions options;
+  options.world = 2;
+  options.available_memory = [&] { return available.load(); };
+  SessionGroup group(Model(), options);
+  StartJob job = Job("exact", 70, 3);
+  job.reference = true;
+  const uint64_t need = ReferenceDecoder::MemoryBytes(Model().model->config, 70, 73, 1);
+  available = need - 1;
+  const absl::StatusOr<JobRecord> refused = group.RunJob(job);
+  ASSERT_TRUE(refused.ok()) << refused.status();
+  EXPECT_EQ(refused->result.finish_reason, "error");
+  EXPECT_EQ(refused->result.error,
+            absl::ResourceExhaustedError(absl::StrCat("memory: the float64 reference of 70 + 3 tokens needs ", need,
+                                                      " bytes, rank 0's machine has ", need - 1, " available")));
+  EXPECT_TRUE(refused->tokens.empty());
+  available = need;
+  job.id = "fits";
+  const absl::StatusOr<JobRecord> fits = group.RunJob(job);
+  ASSERT_TRUE(fits.ok()) << fits.status();
+  EXPECT_EQ(fits->result.finish_reason, "length");
 }
 
 }  // namespace
