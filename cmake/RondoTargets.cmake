@@ -18,12 +18,14 @@ function(rondo_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC rondo_options ${ARG_DEPS})
+  rondo_precompile(${name} plain)
 endfunction()
 
 function(rondo_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE rondo_options ${ARG_DEPS})
+  rondo_precompile(${name} plain)
 endfunction()
 
 # A GoogleTest program, registered with ctest as one test. LABELS: fast (default) or slow.
@@ -31,6 +33,8 @@ function(rondo_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE rondo_options ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_compile_options(${name} PRIVATE -O1)  # what a test spends its time in is in the libraries
+  rondo_precompile(${name} test)
   target_compile_definitions(${name} PRIVATE RONDO_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})

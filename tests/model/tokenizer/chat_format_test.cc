@@ -28,7 +28,7 @@ std::string Shown(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
   std::string text;
   for (const int32_t id : ids) {
     if (id >= 256) {
-      text += "{" + std::string(tokenizer.TokenText(id)) + "}";
+      absl::StrAppend(&text, "{", Sv(tokenizer.TokenText(id)), "}");
     } else {
       text += tokenizer.TokenBytes(id);
     }
