@@ -66,7 +66,7 @@ void AddUpCommand(CLI::App& app, RunCommand* run) {
       "Run a coordinator and a ring of workers on this machine\n\n"
       "Examples:\n"
       "  rondo up --workers 4 --model M.gguf\n"
-      "  rondo up --workers 2 --model M.gguf --listen 127.0.0.1:0 --kv-type bf16\n"
+      "  rondo up --workers 2 --model M.gguf --listen 127.0.0.1:0 --compute f32\n"
       "  rondo up --workers 4 --model M.gguf --transport loopback   # one process, no MPI\n\n"
       "Prints \"ready ADDRESS\" on stdout when jobs can be taken. A group or a coordinator that dies is started "
       "again.\n"
@@ -94,7 +94,7 @@ void AddUpCommand(CLI::App& app, RunCommand* run) {
   PassOn(command, "--threads", worker, "Threads of each worker; without it the cores are shared out", "T");
   PassOn(command, "--kernels", worker, "Kernels to use: portable, avx2, avx512", "NAME");
   PassOn(command, "--compute", worker, "f32, or q8 for quantised weights", "MODE");
-  PassOn(command, "--kv-type", worker, "f32 or bf16", "TYPE");
+  PassOn(command, "--kv-type", worker, "f32 or bf16; bf16 with q8 unless given", "TYPE");
   PassOn(command, "--kv-memory", worker, "KV memory of each worker, e.g. 4GiB", "SIZE");
   PassOn(command, "--prefill-chunk", worker, "Tokens of a prefill step, or whole", "N");
   PassOn(command, "--queue-limit", &o->coordinator_arguments, "Jobs that may wait", "N");

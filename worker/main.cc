@@ -74,7 +74,7 @@ absl::StatusOr<Shared> Load(const WorkerOptions& o, int local_ranks) {
   context.kernels = *kernels;
   context.compute =
       ParseComputeMode(o.compute).value_or(context.model->config.quantised ? ComputeMode::kQ8 : ComputeMode::kF32);
-  context.kv_type = *ParseKvType(o.kv_type);
+  context.kv_type = ParseKvType(o.kv_type).value_or(context.compute == ComputeMode::kQ8 ? KvType::kBf16 : KvType::kF32);
   context.prefill_chunk = o.prefill_chunk_tokens;
 
   shared.threads = o.threads > 0 ? o.threads : std::max(1, CpuCount() / local_ranks);
