@@ -12,6 +12,7 @@ struct WorkerOptions {
   std::string coordinator = "127.0.0.1:7070";
   std::string model;
   bool check_model = false;
+  bool measure = false;
   bool mpi = true;
   int ranks = 1;        // loopback: ranks of this process
   int threads = 0;      // of one rank; 0: this machine's CPUs shared among its ranks
