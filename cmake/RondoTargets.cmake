@@ -4,7 +4,8 @@
 # -ffp-contract=off: a fused multiply-add happens where the code says fma and nowhere else, or the bits would
 # depend on the compiler's mood (docs/ALGORITHMS.md).
 add_library(rondo_options INTERFACE)
-target_compile_options(rondo_options INTERFACE -Wall -Wextra -ffp-contract=off -fno-math-errno)
+# -pthread: MPI asks for it, and precompiled headers want the same flags everywhere.
+target_compile_options(rondo_options INTERFACE -Wall -Wextra -ffp-contract=off -fno-math-errno -pthread)
 if(RONDO_WERROR)
   target_compile_options(rondo_options INTERFACE -Werror)
 endif()
