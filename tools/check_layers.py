@@ -33,7 +33,7 @@ ALLOWED = {
 
 # Header prefix -> folders that may include it. Generated protos begin with rondo/v1/.
 VENDORS = {
-    "mpi.h": ["worker/transport"],
+    "mpi.h": ["worker/transport", "include/rondo/mpi.h"],
     "grpcpp/": ["worker/rpc", "coordinator/rpc", "cli", "coordinator/main.cc"],
     "rondo/v1/": ["worker/rpc", "coordinator/rpc", "coordinator/journal", "coordinator/engine", "cli"],
     "boost/": ["cli/up"],
