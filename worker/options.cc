@@ -31,7 +31,7 @@ int ParseWorkerOptions(int argc, char** argv, WorkerOptions* options) {
   app.add_option("--coordinator", o.coordinator, "Where the coordinator listens")
       ->envname("RONDO_COORDINATOR")
       ->capture_default_str();
-  app.add_option("--model", o.model, "GGUF file")->required()->check(CLI::ExistingFile);
+  app.add_option("--model", o.model, "GGUF file")->required();
   app.add_flag("--check-model", o.check_model, "Validate the file, print one line, exit 0 or 1");
   app.add_flag("--measure", o.measure,
                "Measure for some seconds what a rank can do, print JSON, exit (see rondo plan)");
