@@ -22,6 +22,7 @@ struct FewRowsKernel {
   static constexpr int kN = V::kLanes;
   static constexpr int kTokens = 256;
   static constexpr int kTileBytes = 16 * 1024;  // of values: half of L1, so that all columns find them there
+  static constexpr size_t kAheadBytes = 16 * 1024;
 
   // Heads done together.
   static constexpr int Heads(int left) { return left == 4 || left > 6 ? 4 : left > 3 ? 3 : left; }
@@ -57,6 +58,14 @@ struct FewRowsKernel {
     Values<T>(a);
   }
 
+  // What to fetch while row `row` is read: the row kAheadBytes further on, of `now` or of what is read after it. A
+  // block further on, as L2 would allow, is slower: with 128 KiB of keys of a head most of it is evicted before its
+  // turn.
+  RONDO_SIMD const std::byte* Ahead(const std::byte* now, const std::byte* then, int row, size_t row_bytes) {
+    const size_t at = static_cast<size_t>(row) * row_bytes + kAheadBytes, all = kTokens * row_bytes;
+    return at < all ? now + at : then + (at - all);
+  }
+
   // Calls work<count>(pair) for the heads of a row, some at a time.
   template <typename Work>
   RONDO_SIMD void ForHeads(const FewRowsBlock& a, int row, const Work& work) {
@@ -82,6 +91,7 @@ struct FewRowsKernel {
   template <typename T>
   static void Scores(const FewRowsBlock& a) {
     using Keys = FewRowsKeys<V, T>;
+    const size_t row_bytes = a.head_dim * sizeof(T);
     float* keys = a.scratch + static_cast<size_t>(a.rows) * a.group * kTokens;
     int begin = kTokens, end = 0;
     for (int row = 0; row < a.rows; ++row) {
@@ -91,14 +101,13 @@ struct FewRowsKernel {
     }
     for (int k = begin / Keys::kKeys * Keys::kKeys; k < end; k += Keys::kKeys) {
       Keys::Transpose(reinterpret_cast<const T*>(a.keys), a.head_dim, a.tokens, k, keys);
-      const size_t group = static_cast<size_t>(Keys::kKeys) * a.head_dim * sizeof(T);
       for (int row = 0; row < a.rows; ++row) {
         if (k + Keys::kKeys <= a.first[row] || k >= a.last[row]) continue;
         ForHeads(
             a, row, [&]<int kCount>(int pair) __attribute__((always_inline)) {
               Keys::template Scores<kCount>(a.q + static_cast<size_t>(pair) * a.head_dim, keys, a.head_dim,
                                             a.scratch + static_cast<size_t>(pair) * kTokens + k, kTokens,
-                                            a.values + k / Keys::kKeys * group);
+                                            Ahead(a.keys, a.values, k, row_bytes));
             });
       }
     }
@@ -107,8 +116,8 @@ struct FewRowsKernel {
   template <typename T>
   static void Values(const FewRowsBlock& a) {
     const T* values = reinterpret_cast<const T*>(a.values);
-    const int row_bytes = a.head_dim * static_cast<int>(sizeof(T));
-    const int tile = kTileBytes / row_bytes / 2 * 2;
+    const size_t row_bytes = a.head_dim * sizeof(T);
+    const int tile = kTileBytes / static_cast<int>(row_bytes) / 2 * 2;
     for (int k = 0; k < kTokens; k += tile) {
       for (int row = 0; row < a.rows; ++row) {
         const int first = a.first[row] > k ? a.first[row] : k;
@@ -119,7 +128,8 @@ struct FewRowsKernel {
               FewRowsValues<V, T>::template Add<kCount>(
                   a.scratch + static_cast<size_t>(pair) * kTokens, kTokens, values, a.head_dim,
                   {first, last, first == a.first[row],
-                   (pair == 0 ? a.next_keys : a.values) + static_cast<size_t>(first) * row_bytes, last == a.last[row]},
+                   // The first heads fetch for all; what the others ask for is there already.
+                   Ahead(a.values, pair == 0 ? a.next_keys : a.values, first, row_bytes), last == a.last[row]},
                   a.o + static_cast<size_t>(pair) * a.head_dim);
             });
       }
