@@ -44,11 +44,11 @@ inline __m256i FifthBits(const uint8_t* p) {
 // Each reader looks at a row in chunks of 256 elements, `chunk` pointing at the first block of one.
 //   kBits     codes are unsigned numbers of so many bits, 8: signed bytes
 //   kOffset   the weight's code is the unsigned code less kOffset
-//   kHalves   a block of 32 has two scales, one for each 16
+//   kHalves   a block of 32 has two scales, one for each 16; never with a minimum
 //   kMinimum  a block of 32 has a minimum
 //   Codes     block b = 0..7 of the chunk as 32 bytes in element order
 //   Nibbles   (some) the 16 bytes whose low nibbles are elements 0..15 of block b and high nibbles 16..31
-//   Scales    of `blocks` blocks: scale[(b * (kHalves + 1) + half) * stride], minimum[b * stride]
+//   Scales    of `blocks` blocks: scale[b * stride], and second[b * stride], the minimum or the second half's scale
 template <int64_t kBytesPerBlock, int kHeader>
 struct Block32Scale {
   static constexpr int64_t kBlock = 32;
@@ -56,14 +56,14 @@ struct Block32Scale {
   static constexpr bool kHalves = false;
   static constexpr bool kMinimum = kHeader == 4;
 
-  static void Scales(const uint8_t* chunk, int blocks, float* scale, float* minimum, int stride) {
+  static void Scales(const uint8_t* chunk, int blocks, float* scale, float* second, int stride) {
     for (int b = 0; b < blocks; ++b, chunk += kBytes) {
       if constexpr (kMinimum) {
         int32_t both;
         std::memcpy(&both, chunk, 4);
         const __m128 pair = _mm_cvtph_ps(_mm_cvtsi32_si128(both));
         _mm_store_ss(scale + b * stride, pair);
-        _mm_store_ss(minimum + b * stride, _mm_movehdup_ps(pair));
+        _mm_store_ss(second + b * stride, _mm_movehdup_ps(pair));
       } else {
         scale[b * stride] = LoadHalfF16c(chunk);
       }
@@ -106,7 +106,7 @@ struct BlockKScale {
   static constexpr bool kHalves = false;
   static constexpr bool kMinimum = true;
 
-  static void Scales(const uint8_t* chunk, int, float* scale, float* minimum, int stride) {
+  static void Scales(const uint8_t* chunk, int, float* scale, float* second, int stride) {
     uint32_t q[3];
     std::memcpy(q, chunk + 4, 12);
     // Bytes j = 0..7 of the two words are sub-block j's.
@@ -118,7 +118,7 @@ struct BlockKScale {
     _mm256_store_ps(s, _mm256_mul_ps(d, Widen(low_scale | high_scale << 32)));
     const __m256 product = _mm256_mul_ps(dmin, Widen(low_minimum | high_minimum << 32));
     _mm256_store_ps(m, _mm256_xor_ps(product, _mm256_set1_ps(-0.0f)));
-    for (int b = 0; b < 8; ++b) scale[b * stride] = s[b], minimum[b * stride] = m[b];
+    for (int b = 0; b < 8; ++b) scale[b * stride] = s[b], second[b * stride] = m[b];
   }
 
  private:
@@ -153,10 +153,13 @@ struct ReadQ6_K {
   static constexpr bool kHalves = true;
   static constexpr bool kMinimum = false;
 
-  static void Scales(const uint8_t* chunk, int, float* scale, float*, int stride) {
+  static void Scales(const uint8_t* chunk, int, float* scale, float* second, int stride) {
     const float d = LoadHalfF16c(chunk + 208);
     const int8_t* q = reinterpret_cast<const int8_t*>(chunk + 192);
-    for (int j = 0; j < 16; ++j) scale[j * stride] = d * static_cast<float>(q[j]);
+    for (int j = 0; j < 8; ++j) {
+      scale[j * stride] = d * static_cast<float>(q[2 * j]);
+      second[j * stride] = d * static_cast<float>(q[2 * j + 1]);
+    }
   }
   static __m256i Codes(const uint8_t* chunk, int b) {
     const int half = b / 4, quarter = b % 4;
@@ -197,8 +200,8 @@ template <typename R>
 void DequantiseBlocks(const uint8_t* p, int64_t n, float* out) {
   for (; n > 0; n -= 256, p += 256 / R::kBlock * R::kBytes, out += 256) {
     const int blocks = static_cast<int>(n < 256 ? n / 32 : 8);
-    alignas(32) float scale[16], minimum[8];
-    R::Scales(p, blocks, scale, minimum, 1);
+    float scale[8], second[8];
+    R::Scales(p, blocks, scale, second, 1);
     for (int b = 0; b < blocks; ++b) {
       alignas(32) int8_t codes[32];
       _mm256_store_si256(reinterpret_cast<__m256i*>(codes),
@@ -206,8 +209,8 @@ void DequantiseBlocks(const uint8_t* p, int64_t n, float* out) {
       for (int v = 0; v < 4; ++v) {
         const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes + 8 * v));
         const __m256 code = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
-        __m256 value = _mm256_mul_ps(_mm256_set1_ps(scale[R::kHalves ? 2 * b + v / 2 : b]), code);
-        if constexpr (R::kMinimum) value = _mm256_add_ps(value, _mm256_set1_ps(minimum[b]));
+        __m256 value = _mm256_mul_ps(_mm256_set1_ps(R::kHalves && v >= 2 ? second[b] : scale[b]), code);
+        if constexpr (R::kMinimum) value = _mm256_add_ps(value, _mm256_set1_ps(second[b]));
         _mm256_storeu_ps(out + 32 * b + 8 * v, value);
       }
     }

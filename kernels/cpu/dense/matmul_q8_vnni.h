@@ -9,12 +9,18 @@ namespace {
 // D is simd::DotVnni or simd::DotWide.
 template <typename D>
 struct MultiplyQ8Vnni {
+  static constexpr decltype(DenseOps::pack_groups) kPackGroups = nullptr;
   // Twelve integer and twelve float accumulators, of 32 registers: enough in flight for two vpdpbusd a cycle.
   static constexpr int kTokens = 12;
   static constexpr int kTailTokens = 4;
   using S = typename D::S;
   using F = typename S::F;
   using I = typename S::I;
+
+  template <typename R>
+  static void MatMul(const MatMulTile& tile, std::byte* scratch) {
+    MatMulPanelsQ8<R, MultiplyQ8Vnni>(tile, scratch);
+  }
 
   // The product takes unsigned weights: signed bytes get an offset of 128.
   template <typename R>
@@ -46,18 +52,18 @@ struct MultiplyQ8Vnni {
           dot[t] = S::SetI(start);
         }
         for (int q = h * kQuads; q < (h + 1) * kQuads; ++q) {
-          const I w = D::LoadCodes(panel.codes + b * 512 + q * 64);
+          const I w = D::LoadCodes(panel.Codes(b) + q * 64);
 #pragma GCC unroll 16
           for (int t = 0; t < kGroup; ++t) dot[t] = D::Add(dot[t], w, tokens.codes + t * stride + b * 32 + q * 4);
         }
-        const F d = S::Load(panel.scale + (b * kScales + h) * kPanelRows);
+        const F d = S::Load(panel.Scale(b) + h * kPanelRows);
 #pragma GCC unroll 16
         for (int t = 0; t < kGroup; ++t) {
           f[t] = S::Fma(S::Mul(d, S::Set(tokens.scale[t * tokens.blocks + b])), S::ToFloat(dot[t]), f[t]);
         }
       }
       if constexpr (R::kMinimum) {
-        const F m = S::Load(panel.minimum + b * kPanelRows);
+        const F m = S::Load(panel.Scale(b) + kPanelRows);
 #pragma GCC unroll 16
         for (int t = 0; t < kGroup; ++t) f[t] = S::Fma(m, S::Set(tokens.scaled_sum[t * tokens.blocks + b]), f[t]);
       }

@@ -10,7 +10,7 @@
 namespace rondo {
 namespace {
 
-inline constexpr int kMatVecTokens = 4;
+inline constexpr int kMatVecTokens = kFewRows;
 
 // Products of 32 codes with 32 activations as i16 pairs (at most 16,002) or, for signed bytes, |w| times x with w's
 // sign (at most 32,512).
@@ -105,9 +105,8 @@ void MatVecRows(const WeightView& weight, int64_t row, int valid, const TokensQ8
   for (int64_t first = 0; first < all_blocks; first += 8) {
     const int blocks = static_cast<int>(std::min<int64_t>(8, all_blocks - first));
     // Scales of the whole chunk first: a vector load right after eight scalar stores would wait for them.
-    alignas(32) float scale[8 * kScales * 8];
-    alignas(32) float minimum[8 * 8];
-    for (int i = 0; i < 8; ++i) R::Scales(source[i], blocks, scale + i, minimum + i, 8);
+    alignas(32) float scale[8 * 16];  // 16 a block: eight scales, then eight minima or second scales
+    for (int i = 0; i < 8; ++i) R::Scales(source[i], blocks, scale + i, scale + 8 + i, 16);
     for (int b = 0; b < blocks; ++b) {
       const int64_t block = first + b;
       const RowsBlock<R> rows(source, b);
@@ -121,12 +120,12 @@ void MatVecRows(const WeightView& weight, int64_t row, int valid, const TokensQ8
             const int32_t sum = R::kHalves ? sums[h] : sums[0] + sums[1];
             part[h] = _mm256_sub_epi32(part[h], _mm256_set1_epi32(R::kOffset * sum));
           }
-          const __m256 d = _mm256_load_ps(scale + (b * kScales + h) * 8);
+          const __m256 d = _mm256_load_ps(scale + b * 16 + h * 8);
           f[t] = _mm256_fmadd_ps(_mm256_mul_ps(d, s), _mm256_cvtepi32_ps(part[h]), f[t]);
         }
         if constexpr (R::kMinimum) {
           const __m256 ss = _mm256_broadcast_ss(tokens.scaled_sum + t * all_blocks + block);
-          f[t] = _mm256_fmadd_ps(_mm256_load_ps(minimum + b * 8), ss, f[t]);
+          f[t] = _mm256_fmadd_ps(_mm256_load_ps(scale + b * 16 + 8), ss, f[t]);
         }
       }
     }
@@ -174,7 +173,7 @@ void MatMulQ8(const MatMulTile& tile, std::byte* scratch) {
     if (tile.token_end - tile.token_begin <= kMatVecTokens) {
       MatVecQ8<R>(tile);
     } else {
-      MatMulPanelsQ8<R, Multiply>(tile, scratch);
+      Multiply::template MatMul<R>(tile, scratch);
     }
   });
 }
