@@ -16,28 +16,43 @@ struct MultiplyQ8Avx2 {
   static void MatMul(const MatMulTile& tile, std::byte* scratch) {
     const WeightView& weight = *tile.weight;
     const PanelQ8 panel = LayOutPanelQ8(scratch);
-    float* kept = reinterpret_cast<float*>(scratch + kPanelQ8Bytes);  // [kTileTokens][16]
-    static_assert(kPanelQ8Bytes + kTileTokens * kPanelRows * 4 <= kMatMulScratchBytes);
+    float* kept = reinterpret_cast<float*>(scratch + kPanelQ8Bytes);  // [panel][kTileTokens][16]
+    static_assert(kPanelQ8Bytes + kMostPanels * kTileTokens * kPanelRows * 4 <= kMatMulScratchBytes);
     static_assert(kTileTokens % kGroupTokens == 0);
     const int64_t all_blocks = weight.cols / 32;
     const int64_t groups = (tile.token_end - tile.token_begin + kGroupTokens - 1) / kGroupTokens;
     const uint8_t* tokens = reinterpret_cast<const uint8_t*>(tile.rows->groups.data()) +
                             tile.token_begin / kGroupTokens * all_blocks * kGroupBlockBytes;
-    for (int64_t row = tile.row_begin; row < tile.row_end; row += kPanelRows) {
-      const int valid = static_cast<int>(std::min<int64_t>(kPanelRows, tile.row_end - row));
-      std::memset(kept, 0, groups * kGroupTokens * kPanelRows * sizeof(float));
+    // Several panels for each chunk of the inner dimension, so that its tokens (230 KB) come from L2 but once.
+    for (int64_t first_row = tile.row_begin; first_row < tile.row_end; first_row += kMostPanels * kPanelRows) {
+      const int64_t end_row = std::min(tile.row_end, first_row + kMostPanels * kPanelRows);
+      std::memset(kept, 0,
+                  (end_row - first_row + kPanelRows - 1) / kPanelRows * kTileTokens * kPanelRows * sizeof(float));
       for (int64_t begin = 0; begin < weight.cols; begin += kChunkQ8) {
         const int64_t end = std::min(weight.cols, begin + kChunkQ8);
-        FillPanelQ8<R>(weight, row, valid, begin, end, 0, panel);
-        for (int64_t g = 0; g < groups; ++g) {
-          simd::MultiplyTile<R::kBits, R::kOffset, R::kHalves, R::kMinimum>(
-              panel.blocks, tokens + (g * all_blocks + begin / 32) * kGroupBlockBytes, (end - begin) / 32,
-              kept + g * kGroupTokens * kPanelRows);
+        for (int64_t row = first_row; row < end_row; row += kPanelRows) {
+          FillPanelQ8<R>(weight, row, ValidRows(row, end_row), begin, end, 0, panel);
+          float* sums = kept + (row - first_row) * kTileTokens;
+          for (int64_t g = 0; g < groups; ++g) {
+            simd::MultiplyTile<R::kBits, R::kOffset, R::kHalves, R::kMinimum>(
+                panel.blocks, tokens + (g * all_blocks + begin / 32) * kGroupBlockBytes, (end - begin) / 32,
+                sums + g * kGroupTokens * kPanelRows);
+          }
         }
       }
-      CopyPanelSums(tile, row, valid, PanelSums{kept, kPanelRows}, kept);
+      for (int64_t row = first_row; row < end_row; row += kPanelRows) {
+        const float* sums = kept + (row - first_row) * kTileTokens;
+        for (int64_t token = tile.token_begin; token < tile.token_end; ++token, sums += kPanelRows) {
+          std::memcpy(tile.y + token * weight.rows + row, sums, ValidRows(row, end_row) * sizeof(float));
+        }
+      }
     }
   }
+
+ private:
+  static constexpr int64_t kMostPanels = 8;
+
+  static int ValidRows(int64_t row, int64_t end) { return static_cast<int>(std::min<int64_t>(kPanelRows, end - row)); }
 };
 
 }  // namespace

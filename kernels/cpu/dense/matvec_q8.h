@@ -11,6 +11,8 @@ namespace rondo {
 namespace {
 
 inline constexpr int kMatVecTokens = kFewRows;
+// What a core reads in the time of an access to memory (some 100 ns), several times over; half of the smallest L1.
+inline constexpr int64_t kPrefetchBytes = 8 << 10;
 
 // Products of 32 codes with 32 activations as i16 pairs (at most 16,002) or, for signed bytes, |w| times x with w's
 // sign (at most 32,512).
@@ -93,20 +95,28 @@ struct RowsBlock<R> {
 };
 
 template <typename R, int kTokens>
-void MatVecRows(const WeightView& weight, int64_t row, int valid, const TokensQ8& tokens, float* const* out) {
+void MatVecRows(const WeightView& weight, int64_t row, int valid, int64_t prefetch, const TokensQ8& tokens,
+                float* const* out) {
   constexpr int kScales = R::kHalves ? 2 : 1;
   const uint8_t* source[8];
   for (int i = 0; i < 8; ++i) {
     source[i] = reinterpret_cast<const uint8_t*>(weight.data) + (row + std::min(i, valid - 1)) * weight.row_bytes;
   }
+  // Eight short rows are no stream that the hardware knows. The rows that follow are fetched in the order of their
+  // addresses, as many lines as this chunk uses up.
+  constexpr int64_t kChunkBytes = 256 / R::kBlock * R::kBytes * 8;
+  const char* ahead = reinterpret_cast<const char*>(weight.data) + row * weight.row_bytes + prefetch;
   __m256 f[kTokens];
   for (int t = 0; t < kTokens; ++t) f[t] = _mm256_setzero_ps();
   const int64_t all_blocks = weight.cols / 32;
   for (int64_t first = 0; first < all_blocks; first += 8) {
     const int blocks = static_cast<int>(std::min<int64_t>(8, all_blocks - first));
-    // Scales of the whole chunk first: a vector load right after eight scalar stores would wait for them.
+    if (prefetch != 0) {
+      for (int64_t i = 0; i < kChunkBytes; i += 64) _mm_prefetch(ahead + i, _MM_HINT_T0);
+      ahead += kChunkBytes;
+    }
     alignas(32) float scale[8 * 16];  // 16 a block: eight scales, then eight minima or second scales
-    for (int i = 0; i < 8; ++i) R::Scales(source[i], blocks, scale + i, scale + 8 + i, 16);
+    R::Scales8(source, blocks, scale, scale + 8, 16);
     for (int b = 0; b < blocks; ++b) {
       const int64_t block = first + b;
       const RowsBlock<R> rows(source, b);
@@ -145,22 +155,27 @@ template <typename R>
 void MatVecQ8(const MatMulTile& tile) {
   const int count = static_cast<int>(tile.token_end - tile.token_begin);
   const TokensQ8 tokens = TokensAt(*tile.rows, tile.token_begin, 0);
+  // Rows between use and prefetch: eight, or as many as make kPrefetchBytes.
+  const int64_t eight = 8 * static_cast<int64_t>(tile.weight->row_bytes);
+  const int64_t lead = (kPrefetchBytes + eight - 1) / eight * 8;
   for (int64_t row = tile.row_begin; row < tile.row_end; row += 8) {
     const int valid = static_cast<int>(std::min<int64_t>(8, tile.row_end - row));
+    const int64_t distance = lead * static_cast<int64_t>(tile.weight->row_bytes);
+    const int64_t prefetch = row + lead < tile.row_end ? distance : 0;
     float* out[kMatVecTokens];
     for (int t = 0; t < count; ++t) out[t] = tile.y + (tile.token_begin + t) * tile.weight->rows + row;
     switch (count) {
       case 1:
-        MatVecRows<R, 1>(*tile.weight, row, valid, tokens, out);
+        MatVecRows<R, 1>(*tile.weight, row, valid, prefetch, tokens, out);
         break;
       case 2:
-        MatVecRows<R, 2>(*tile.weight, row, valid, tokens, out);
+        MatVecRows<R, 2>(*tile.weight, row, valid, prefetch, tokens, out);
         break;
       case 3:
-        MatVecRows<R, 3>(*tile.weight, row, valid, tokens, out);
+        MatVecRows<R, 3>(*tile.weight, row, valid, prefetch, tokens, out);
         break;
       default:
-        MatVecRows<R, 4>(*tile.weight, row, valid, tokens, out);
+        MatVecRows<R, 4>(*tile.weight, row, valid, prefetch, tokens, out);
         break;
     }
   }

@@ -41,8 +41,8 @@ void FillPanelQ8(const WeightView& weight, int64_t row, int valid, int64_t begin
   for (int64_t block = 0; block < (end - begin) / 32; block += 8) {
     const int blocks = static_cast<int>(std::min<int64_t>(8, (end - begin) / 32 - block));
     float* scale = panel.Scale(block);
-    for (int i = 0; i < kPanelRows; ++i) {
-      R::Scales(source[i], blocks, scale + i, scale + kPanelRows + i, kPanelBlockBytes / sizeof(float));
+    for (int i = 0; i < kPanelRows; i += 8) {
+      R::Scales8(source + i, blocks, scale + i, scale + kPanelRows + i, kPanelBlockBytes / sizeof(float));
     }
     for (int b = 0; b < blocks; ++b) {
       uint8_t* codes = panel.Codes(block + b);
