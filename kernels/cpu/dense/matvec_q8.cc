@@ -1,10 +1,10 @@
 // The q8 product for a few activation rows (decode): eight weight rows at a time straight from the mapped blocks, with
-// exact horizontal integer sums into lanes. AVX2; wider machines use it too, since memory is the limit.
-#pragma once
-
+// exact horizontal integer sums into lanes. Compiled once, for AVX2: wider machines use it too, since memory is the
+// limit.
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/cpu/dense/matmul_q8.h"
 #include "kernels/cpu/dense/panel_q8.h"
 
 namespace rondo {
@@ -150,9 +150,8 @@ void MatVecRows(const WeightView& weight, int64_t row, int valid, int64_t prefet
   }
 }
 
-// All rows of the tile for its tokens, at most kMatVecTokens.
 template <typename R>
-void MatVecQ8(const MatMulTile& tile) {
+void MatVecReader(const MatMulTile& tile) {
   const int count = static_cast<int>(tile.token_end - tile.token_begin);
   const TokensQ8 tokens = TokensAt(*tile.rows, tile.token_begin, 0);
   // Rows between use and prefetch: eight, or as many as make kPrefetchBytes.
@@ -181,17 +180,10 @@ void MatVecQ8(const MatMulTile& tile) {
   }
 }
 
-// Picks the reader of the weight's type, then the few-token or the panel kernel.
-template <typename Multiply>
-void MatMulQ8(const MatMulTile& tile, std::byte* scratch) {
-  VisitReader(tile.weight->type, [&]<typename R>() {
-    if (tile.token_end - tile.token_begin <= kMatVecTokens) {
-      MatVecQ8<R>(tile);
-    } else {
-      Multiply::template MatMul<R>(tile, scratch);
-    }
-  });
+}  // namespace
+
+void MatVecQ8(const MatMulTile& tile) {
+  VisitReader(tile.weight->type, [&]<typename R>() { MatVecReader<R>(tile); });
 }
 
-}  // namespace
 }  // namespace rondo
