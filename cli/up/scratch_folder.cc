@@ -25,7 +25,8 @@ constexpr char kLock[] = "/owner.lock";
 int TakeLock(const std::string& folder, int flags) {
   const int fd = open((folder + kLock).c_str(), O_RDWR | O_CLOEXEC | flags, 0600);
   if (fd < 0) return -1;
-  struct stat mine {}, named {};
+  struct stat mine = {};
+  struct stat named = {};
   // Whoever sweeps may have removed the file between opening and locking it.
   if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &mine) == 0 && stat((folder + kLock).c_str(), &named) == 0 &&
       mine.st_ino == named.st_ino) {

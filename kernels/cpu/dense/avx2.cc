@@ -3,8 +3,9 @@
 #include "kernels/cpu/dense/elementwise.h"
 #include "kernels/cpu/dense/factories.h"
 #include "kernels/cpu/dense/matmul_f32.h"
+#include "kernels/cpu/dense/matmul_q8.h"
 #include "kernels/cpu/dense/matmul_q8_avx2.h"
-#include "kernels/cpu/dense/matvec_q8.h"
+#include "kernels/cpu/dense/token_groups.h"
 
 namespace rondo {
 namespace {

@@ -5,7 +5,8 @@
 #include "kernels/cpu/dense/dense_ops.h"
 #include "kernels/cpu/dense/elementwise.h"
 #include "kernels/cpu/dense/matmul_f32.h"
-#include "kernels/cpu/dense/matvec_q8.h"
+#include "kernels/cpu/dense/matmul_q8.h"
+#include "kernels/cpu/dense/token_groups.h"
 #include "kernels/cpu/simd/avx512.h"
 
 namespace rondo {

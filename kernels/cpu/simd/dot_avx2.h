@@ -1,6 +1,6 @@
 // The register tile of the q8 matmul on AVX2: 16 weight rows by 4 tokens, block after block, in inline assembly. g++ 12
-// orders the same in intrinsics badly, and moves registers to memory and back around smaller pieces of assembly (119
-// against 170 to 215 GFLOP/s for the whole loop as one piece). Used by matmul_q8_avx2.h.
+// orders the same in intrinsics badly, and moves registers to memory and back around smaller pieces of assembly. Used
+// by matmul_q8_avx2.h.
 //
 // A panel's block holds four consecutive codes of 16 rows in 64 bytes, eight times, then 16 scales, then 16 minima (or
 // the scales of the second half). A group's block (token_groups.h) holds four consecutive codes of each token, eight
@@ -26,86 +26,87 @@ namespace {
 #define RONDO_TOKEN(at, token) RONDO_LINE("vpbroadcastd " #at "+4*" #token "(%[x])," RONDO_Y(10))
 
 // One token of one step. FIRST starts the i16 sums, NEXT adds to them; they wrap.
-#define RONDO_FIRST(step, token, low, high)                                 \
-  RONDO_TOKEN(16 * step, token)                                             \
-  RONDO_LINE("vpmaddubsw " RONDO_Y(10) "," RONDO_Y(8) "," RONDO_Y(low))     \
+#define RONDO_FIRST(step, token, low, high)                             \
+  RONDO_TOKEN(16 * step, token)                                         \
+  RONDO_LINE("vpmaddubsw " RONDO_Y(10) "," RONDO_Y(8) "," RONDO_Y(low)) \
   RONDO_LINE("vpmaddubsw " RONDO_Y(10) "," RONDO_Y(9) "," RONDO_Y(high))
-#define RONDO_NEXT(step, token, low, high)                                  \
-  RONDO_TOKEN(16 * step, token)                                             \
-  RONDO_LINE("vpmaddubsw " RONDO_Y(10) "," RONDO_Y(8) "," RONDO_Y(11))      \
-  RONDO_LINE("vpmaddubsw " RONDO_Y(10) "," RONDO_Y(9) "," RONDO_Y(12))      \
-  RONDO_LINE("vpaddw " RONDO_Y(11) "," RONDO_Y(low) "," RONDO_Y(low))       \
+#define RONDO_NEXT(step, token, low, high)                             \
+  RONDO_TOKEN(16 * step, token)                                        \
+  RONDO_LINE("vpmaddubsw " RONDO_Y(10) "," RONDO_Y(8) "," RONDO_Y(11)) \
+  RONDO_LINE("vpmaddubsw " RONDO_Y(10) "," RONDO_Y(9) "," RONDO_Y(12)) \
+  RONDO_LINE("vpaddw " RONDO_Y(11) "," RONDO_Y(low) "," RONDO_Y(low))  \
   RONDO_LINE("vpaddw " RONDO_Y(12) "," RONDO_Y(high) "," RONDO_Y(high))
 #define RONDO_STEP(step, op) RONDO_LOAD(64 * step, 8, 9) RONDO_TOKENS(op, step)
-#define RONDO_HALF0 RONDO_STEP(0, RONDO_FIRST) RONDO_STEP(1, RONDO_NEXT) RONDO_STEP(2, RONDO_NEXT) RONDO_STEP(3, RONDO_NEXT)
+#define RONDO_HALF0 \
+  RONDO_STEP(0, RONDO_FIRST) RONDO_STEP(1, RONDO_NEXT) RONDO_STEP(2, RONDO_NEXT) RONDO_STEP(3, RONDO_NEXT)
 #define RONDO_HALF1 RONDO_STEP(5, RONDO_NEXT) RONDO_STEP(6, RONDO_NEXT) RONDO_STEP(7, RONDO_NEXT)
 
 // Signed bytes: |w| times x with w's sign, widened at every step: at most 2 * 128 * 127 = 32,512 in i16.
-#define RONDO_PRODUCT_SIGNED                                                \
-  RONDO_LINE("vpsignb " RONDO_Y(8) "," RONDO_Y(10) "," RONDO_Y(11))         \
-  RONDO_LINE("vpsignb " RONDO_Y(9) "," RONDO_Y(10) "," RONDO_Y(12))         \
-  RONDO_LINE("vpmaddubsw " RONDO_Y(11) "," RONDO_Y(14) "," RONDO_Y(11))     \
+#define RONDO_PRODUCT_SIGNED                                            \
+  RONDO_LINE("vpsignb " RONDO_Y(8) "," RONDO_Y(10) "," RONDO_Y(11))     \
+  RONDO_LINE("vpsignb " RONDO_Y(9) "," RONDO_Y(10) "," RONDO_Y(12))     \
+  RONDO_LINE("vpmaddubsw " RONDO_Y(11) "," RONDO_Y(14) "," RONDO_Y(11)) \
   RONDO_LINE("vpmaddubsw " RONDO_Y(12) "," RONDO_Y(15) "," RONDO_Y(12))
-#define RONDO_FIRST_SIGNED(step, token, low, high)                          \
-  RONDO_TOKEN(16 * step, token) RONDO_PRODUCT_SIGNED                        \
-  RONDO_LINE("vpmaddwd " RONDO_Y(13) "," RONDO_Y(11) "," RONDO_Y(low))      \
-  RONDO_LINE("vpmaddwd " RONDO_Y(13) "," RONDO_Y(12) "," RONDO_Y(high))
-#define RONDO_NEXT_SIGNED(step, token, low, high)                           \
-  RONDO_TOKEN(16 * step, token) RONDO_PRODUCT_SIGNED                        \
-  RONDO_LINE("vpmaddwd " RONDO_Y(13) "," RONDO_Y(11) "," RONDO_Y(11))       \
-  RONDO_LINE("vpmaddwd " RONDO_Y(13) "," RONDO_Y(12) "," RONDO_Y(12))       \
-  RONDO_LINE("vpaddd " RONDO_Y(11) "," RONDO_Y(low) "," RONDO_Y(low))       \
-  RONDO_LINE("vpaddd " RONDO_Y(12) "," RONDO_Y(high) "," RONDO_Y(high))
-#define RONDO_STEP_SIGNED(step, op)                                         \
-  RONDO_LOAD(64 * step, 8, 9)                                               \
-  RONDO_LINE("vpabsb 64*" #step "(%[w])," RONDO_Y(14))                      \
+#define RONDO_FIRST_SIGNED(step, token, low, high)                                          \
+  RONDO_TOKEN(16 * step, token)                                                             \
+  RONDO_PRODUCT_SIGNED RONDO_LINE("vpmaddwd " RONDO_Y(13) "," RONDO_Y(11) "," RONDO_Y(low)) \
+      RONDO_LINE("vpmaddwd " RONDO_Y(13) "," RONDO_Y(12) "," RONDO_Y(high))
+#define RONDO_NEXT_SIGNED(step, token, low, high)                                          \
+  RONDO_TOKEN(16 * step, token)                                                            \
+  RONDO_PRODUCT_SIGNED RONDO_LINE("vpmaddwd " RONDO_Y(13) "," RONDO_Y(11) "," RONDO_Y(11)) \
+      RONDO_LINE("vpmaddwd " RONDO_Y(13) "," RONDO_Y(12) "," RONDO_Y(12))                  \
+          RONDO_LINE("vpaddd " RONDO_Y(11) "," RONDO_Y(low) "," RONDO_Y(low))              \
+              RONDO_LINE("vpaddd " RONDO_Y(12) "," RONDO_Y(high) "," RONDO_Y(high))
+#define RONDO_STEP_SIGNED(step, op)                    \
+  RONDO_LOAD(64 * step, 8, 9)                          \
+  RONDO_LINE("vpabsb 64*" #step "(%[w])," RONDO_Y(14)) \
   RONDO_LINE("vpabsb 64*" #step "+32(%[w])," RONDO_Y(15)) RONDO_TOKENS(op, step)
 
 // The i16 sums less the offset's share, which brings them into range again.
-#define RONDO_CENTRE(at, token, low, high)                                  \
-  RONDO_TOKEN(at, token)                                                    \
-  RONDO_LINE("vpsubw " RONDO_Y(10) "," RONDO_Y(low) "," RONDO_Y(low))       \
+#define RONDO_CENTRE(at, token, low, high)                            \
+  RONDO_TOKEN(at, token)                                              \
+  RONDO_LINE("vpsubw " RONDO_Y(10) "," RONDO_Y(low) "," RONDO_Y(low)) \
   RONDO_LINE("vpsubw " RONDO_Y(10) "," RONDO_Y(high) "," RONDO_Y(high))
-#define RONDO_WIDEN(unused, token, low, high)                               \
-  RONDO_LINE("vpmaddwd " RONDO_Y(13) "," RONDO_Y(low) "," RONDO_Y(low))     \
+#define RONDO_WIDEN(unused, token, low, high)                           \
+  RONDO_LINE("vpmaddwd " RONDO_Y(13) "," RONDO_Y(low) "," RONDO_Y(low)) \
   RONDO_LINE("vpmaddwd " RONDO_Y(13) "," RONDO_Y(high) "," RONDO_Y(high))
 // The offset's share given back after widening.
-#define RONDO_RESTORE(at, token, low, high)                                 \
-  RONDO_TOKEN(at, token)                                                    \
-  RONDO_LINE("vpmaddwd " RONDO_Y(13) "," RONDO_Y(10) "," RONDO_Y(10))       \
-  RONDO_LINE("vpaddd " RONDO_Y(10) "," RONDO_Y(low) "," RONDO_Y(low))       \
+#define RONDO_RESTORE(at, token, low, high)                           \
+  RONDO_TOKEN(at, token)                                              \
+  RONDO_LINE("vpmaddwd " RONDO_Y(13) "," RONDO_Y(10) "," RONDO_Y(10)) \
+  RONDO_LINE("vpaddd " RONDO_Y(10) "," RONDO_Y(low) "," RONDO_Y(low)) \
   RONDO_LINE("vpaddd " RONDO_Y(10) "," RONDO_Y(high) "," RONDO_Y(high))
 // fma(scale * s, dot, sum), then fma(minimum, scaled_sum, sum).
-#define RONDO_SCALE(unused, token, low, high)                               \
-  RONDO_TOKEN(128, token)                                                   \
-  RONDO_LINE("vcvtdq2ps " RONDO_Y(low) "," RONDO_Y(low))                    \
-  RONDO_LINE("vcvtdq2ps " RONDO_Y(high) "," RONDO_Y(high))                  \
-  RONDO_LINE("vmulps " RONDO_Y(10) "," RONDO_Y(8) "," RONDO_Y(11))          \
-  RONDO_LINE("vmulps " RONDO_Y(10) "," RONDO_Y(9) "," RONDO_Y(12))          \
+#define RONDO_SCALE(unused, token, low, high)                                 \
+  RONDO_TOKEN(128, token)                                                     \
+  RONDO_LINE("vcvtdq2ps " RONDO_Y(low) "," RONDO_Y(low))                      \
+  RONDO_LINE("vcvtdq2ps " RONDO_Y(high) "," RONDO_Y(high))                    \
+  RONDO_LINE("vmulps " RONDO_Y(10) "," RONDO_Y(8) "," RONDO_Y(11))            \
+  RONDO_LINE("vmulps " RONDO_Y(10) "," RONDO_Y(9) "," RONDO_Y(12))            \
   RONDO_LINE("vfmadd213ps 64*" #token "(%[f])," RONDO_Y(11) "," RONDO_Y(low)) \
   RONDO_LINE("vfmadd213ps 64*" #token "+32(%[f])," RONDO_Y(12) "," RONDO_Y(high))
-#define RONDO_STORE(unused, token, low, high)                               \
-  RONDO_LINE("vmovaps " RONDO_Y(low) ",64*" #token "(%[f])")                \
+#define RONDO_STORE(unused, token, low, high)                \
+  RONDO_LINE("vmovaps " RONDO_Y(low) ",64*" #token "(%[f])") \
   RONDO_LINE("vmovaps " RONDO_Y(high) ",64*" #token "+32(%[f])")
 #define RONDO_SCALE_STORE(unused, token, low, high) \
   RONDO_SCALE(unused, token, low, high) RONDO_STORE(unused, token, low, high)
-#define RONDO_SCALE_MINIMUM_STORE(unused, token, low, high)                 \
-  RONDO_SCALE(unused, token, low, high)                                     \
-  RONDO_TOKEN(144, token)                                                   \
-  RONDO_LINE("vfmadd231ps " RONDO_Y(10) "," RONDO_Y(14) "," RONDO_Y(low))   \
-  RONDO_LINE("vfmadd231ps " RONDO_Y(10) "," RONDO_Y(15) "," RONDO_Y(high))  \
+#define RONDO_SCALE_MINIMUM_STORE(unused, token, low, high)                \
+  RONDO_SCALE(unused, token, low, high)                                    \
+  RONDO_TOKEN(144, token)                                                  \
+  RONDO_LINE("vfmadd231ps " RONDO_Y(10) "," RONDO_Y(14) "," RONDO_Y(low))  \
+  RONDO_LINE("vfmadd231ps " RONDO_Y(10) "," RONDO_Y(15) "," RONDO_Y(high)) \
   RONDO_STORE(unused, token, low, high)
 #define RONDO_END RONDO_LOAD(512, 8, 9) RONDO_TOKENS(RONDO_SCALE_STORE, 0)
 #define RONDO_END_MINIMUM RONDO_LOAD(512, 8, 9) RONDO_LOAD(576, 14, 15) RONDO_TOKENS(RONDO_SCALE_MINIMUM_STORE, 0)
 #define RONDO_BLOCK RONDO_HALF0 RONDO_STEP(4, RONDO_NEXT) RONDO_HALF1
 
 // A loop over the blocks around `body`.
-#define RONDO_TILE(body)                                                                                            \
-  asm volatile("vpcmpeqw %%ymm13,%%ymm13,%%ymm13\n\tvpsrlw $15,%%ymm13,%%ymm13\n\t.p2align 5\n1:\n\t" body          \
-               "add $640,%[w]\n\tadd $224,%[x]\n\tdec %[n]\n\tjnz 1b"                                               \
-               : [w] "+r"(panel), [x] "+r"(group), [n] "+r"(blocks)                                                 \
-               : [f] "r"(sums)                                                                                      \
-               : "ymm0", "ymm1", "ymm2", "ymm3", "ymm4", "ymm5", "ymm6", "ymm7", "ymm8", "ymm9", "ymm10", "ymm11",  \
+#define RONDO_TILE(body)                                                                                           \
+  asm volatile("vpcmpeqw %%ymm13,%%ymm13,%%ymm13\n\tvpsrlw $15,%%ymm13,%%ymm13\n\t.p2align 5\n1:\n\t" body         \
+               "add $640,%[w]\n\tadd $224,%[x]\n\tdec %[n]\n\tjnz 1b"                                              \
+               : [w] "+r"(panel), [x] "+r"(group), [n] "+r"(blocks)                                                \
+               : [f] "r"(sums)                                                                                     \
+               : "ymm0", "ymm1", "ymm2", "ymm3", "ymm4", "ymm5", "ymm6", "ymm7", "ymm8", "ymm9", "ymm10", "ymm11", \
                  "ymm12", "ymm13", "ymm14", "ymm15", "cc", "memory")
 
 // `blocks` (at least one) blocks of a panel of unsigned kBits-bit codes less kOffset (8 bits: signed) and of a group,
@@ -117,19 +118,19 @@ inline void MultiplyTile(const uint8_t* panel, const uint8_t* group, int64_t blo
   static_assert(kPanelBlockBytes == 640 && kGroupBlockBytes == 224);
   if constexpr (kHalves) {
     static_assert(kBits == 6 && kOffset == 32 && !kMinimum);
-    RONDO_TILE(RONDO_HALF0 RONDO_TOKENS(RONDO_CENTRE, 192) RONDO_TOKENS(RONDO_WIDEN, 0) RONDO_END
-               RONDO_STEP(4, RONDO_FIRST) RONDO_HALF1 RONDO_TOKENS(RONDO_CENTRE, 208) RONDO_TOKENS(RONDO_WIDEN, 0)
-               RONDO_LOAD(576, 8, 9) RONDO_TOKENS(RONDO_SCALE_STORE, 0));
+    RONDO_TILE(RONDO_HALF0 RONDO_TOKENS(RONDO_CENTRE, 192) RONDO_TOKENS(RONDO_WIDEN, 0)
+                   RONDO_END RONDO_STEP(4, RONDO_FIRST) RONDO_HALF1 RONDO_TOKENS(RONDO_CENTRE, 208)
+                       RONDO_TOKENS(RONDO_WIDEN, 0) RONDO_LOAD(576, 8, 9) RONDO_TOKENS(RONDO_SCALE_STORE, 0));
   } else if constexpr (kBits == 8) {
     static_assert(kOffset == 0 && !kMinimum);
     RONDO_TILE(RONDO_STEP_SIGNED(0, RONDO_FIRST_SIGNED) RONDO_STEP_SIGNED(1, RONDO_NEXT_SIGNED)
-               RONDO_STEP_SIGNED(2, RONDO_NEXT_SIGNED) RONDO_STEP_SIGNED(3, RONDO_NEXT_SIGNED)
-               RONDO_STEP_SIGNED(4, RONDO_NEXT_SIGNED) RONDO_STEP_SIGNED(5, RONDO_NEXT_SIGNED)
-               RONDO_STEP_SIGNED(6, RONDO_NEXT_SIGNED) RONDO_STEP_SIGNED(7, RONDO_NEXT_SIGNED) RONDO_END);
+                   RONDO_STEP_SIGNED(2, RONDO_NEXT_SIGNED) RONDO_STEP_SIGNED(3, RONDO_NEXT_SIGNED)
+                       RONDO_STEP_SIGNED(4, RONDO_NEXT_SIGNED) RONDO_STEP_SIGNED(5, RONDO_NEXT_SIGNED)
+                           RONDO_STEP_SIGNED(6, RONDO_NEXT_SIGNED) RONDO_STEP_SIGNED(7, RONDO_NEXT_SIGNED) RONDO_END);
   } else if constexpr (kBits == 5 && kMinimum) {
     static_assert(kOffset == 0);
-    RONDO_TILE(RONDO_BLOCK RONDO_TOKENS(RONDO_CENTRE, 176) RONDO_TOKENS(RONDO_WIDEN, 0)
-               RONDO_TOKENS(RONDO_RESTORE, 176) RONDO_END_MINIMUM);
+    RONDO_TILE(RONDO_BLOCK RONDO_TOKENS(RONDO_CENTRE, 176) RONDO_TOKENS(RONDO_WIDEN, 0) RONDO_TOKENS(RONDO_RESTORE, 176)
+                   RONDO_END_MINIMUM);
   } else if constexpr (kBits == 5) {
     static_assert(kOffset == 16);
     RONDO_TILE(RONDO_BLOCK RONDO_TOKENS(RONDO_CENTRE, 176) RONDO_TOKENS(RONDO_WIDEN, 0) RONDO_END);
