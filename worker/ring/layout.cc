@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "rondo/visible.h"
 
 namespace rondo {
 namespace {
@@ -19,7 +20,7 @@ std::vector<Strip> CutStrips(const MaskSpec& mask, int64_t kv_tokens, absl::Span
   for (const PositionRun& run : runs) {
     for (int64_t begin = run.begin; begin < run.end;) {
       const int64_t end = std::min(run.end, (FloorBlock(begin) + 1) * kBlockTokens);
-      strips.push_back({begin, row, end - begin, VisibleBlocks(mask, {begin, end}, kv_tokens)});
+      strips.push_back({begin, row, end - begin, VisibleBlocks(mask, begin, end, {0, BlocksFor(kv_tokens)})});
       row += end - begin;
       begin = end;
     }
@@ -28,20 +29,6 @@ std::vector<Strip> CutStrips(const MaskSpec& mask, int64_t kv_tokens, absl::Span
 }
 
 }  // namespace
-
-// A row sees one interval of keys, and over consecutive rows both its ends ascend; no row between two that see keys
-// skips the keys between theirs. So first and last row say it all.
-BlockRange VisibleBlocks(const MaskSpec& mask, PositionRun rows, int64_t kv_tokens) {
-  RONDO_CHECK(rows.size() > 0);
-  int64_t begin = 0;
-  int64_t end = kv_tokens;
-  if (mask.window > 0 && rows.begin >= 0 && rows.begin >= mask.window) begin = rows.begin - mask.window + 1;
-  if (mask.causal) end = std::min(end, rows.end);
-  if (!mask.causal && mask.window > 0 && mask.window <= end - rows.end) end = rows.end - 1 + mask.window;
-  begin = std::clamp<int64_t>(begin, 0, kv_tokens);
-  if (end <= begin) return {BlockOf(begin), BlockOf(begin)};
-  return {BlockOf(begin), BlocksFor(end)};
-}
 
 RingLayout MakeLayout(const MaskSpec& mask, int64_t kv_tokens, absl::Span<const std::vector<PositionRun>> rows,
                       std::vector<std::vector<BlockRange>> blocks) {

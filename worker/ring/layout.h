@@ -37,9 +37,6 @@ RingLayout MakeLayout(const MaskSpec& mask, int64_t kv_tokens, absl::Span<const 
 // One prefill chunk of a planned sequence.
 RingLayout ChunkLayout(const MaskSpec& mask, const ShardPlan& plan, int64_t chunk);
 
-// The blocks of [0, BlocksFor(kv_tokens)) in which a query of `rows` (not empty) sees a key.
-BlockRange VisibleBlocks(const MaskSpec& mask, PositionRun rows, int64_t kv_tokens);
-
 // Union of what the strips see, ascending and disjoint.
 std::vector<BlockRange> UnionVisible(absl::Span<const Strip> strips);
 

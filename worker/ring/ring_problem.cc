@@ -17,6 +17,20 @@ absl::Status Between(const char* field, int64_t value, int64_t least, int64_t mo
   return absl::InvalidArgumentError(absl::StrCat(field, " must be ", least, " to ", most, ", not ", value));
 }
 
+absl::Status CheckScores(const AttentionShape& s) {
+  const float cap = s.score.softcap;
+  if (cap != 0 && !(cap >= kMinSoftcap && cap <= kMaxSoftcap)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("softcap must be 0 (none) or ", kMinSoftcap, " to ", kMaxSoftcap, ", not ", cap));
+  }
+  for (int32_t head = 0; s.score.alibi_slopes != nullptr && head < s.q_heads; ++head) {
+    if (std::isfinite(s.score.alibi_slopes[head])) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("alibi_slopes[", head, "] must be finite, not ", s.score.alibi_slopes[head]));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckShape(const AttentionShape& s) {
   constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
   if (absl::Status ok = Between("q_heads", s.q_heads, 1, kMost); !ok.ok()) return ok;
@@ -27,7 +41,23 @@ absl::Status CheckShape(const AttentionShape& s) {
         absl::StrCat("kv_heads must divide q_heads: ", s.kv_heads, " does not divide ", s.q_heads));
   }
   if (!std::isfinite(s.scale)) return absl::InvalidArgumentError(absl::StrCat("scale must be finite, not ", s.scale));
-  return absl::OkStatus();
+  return CheckScores(s);
+}
+
+// The starts ascend from 0 to the number of keys: every key has one sequence.
+absl::Status CheckStarts(absl::Span<const int64_t> starts, int64_t kv_tokens) {
+  if (starts.empty()) return absl::OkStatus();
+  if (starts.front() != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("sequence_starts[0] must be 0, not ", starts.front()));
+  }
+  for (size_t i = 1; i < starts.size(); ++i) {
+    if (starts[i] >= starts[i - 1]) continue;
+    return absl::InvalidArgumentError(absl::StrCat("sequence_starts must ascend: [", i, "] is ", starts[i],
+                                                   ", below the ", starts[i - 1], " before it"));
+  }
+  if (starts.back() == kv_tokens) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the last of sequence_starts must be the number of keys, ", kv_tokens, ", not ", starts.back()));
 }
 
 // Every count of bytes that follows from the problem fits an int64, whatever the plan.
@@ -66,7 +96,8 @@ absl::Status Validate(const RingProblem& p) {
   if (absl::Status ok = Between("q_tokens", p.q_tokens, 0, kMaxTokens); !ok.ok()) return ok;
   if (absl::Status ok = Between("kv_tokens", p.kv_tokens, 0, kMaxTokens); !ok.ok()) return ok;
   if (absl::Status ok = CheckSizes(p); !ok.ok()) return ok;
-  return Between("window", p.mask.window, 0, std::numeric_limits<int64_t>::max());
+  if (absl::Status ok = Between("window", p.mask.window, 0, std::numeric_limits<int64_t>::max()); !ok.ok()) return ok;
+  return CheckStarts(p.mask.sequence_starts, p.kv_tokens);
 }
 
 }  // namespace rondo

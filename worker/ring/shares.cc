@@ -34,7 +34,12 @@ std::vector<Segment> Segments(const RingProblem& p, int world) {
   std::vector<Segment> segments;
   const int64_t first = p.kv_tokens - p.q_tokens;
   if (first < 0) segments.push_back({{first, 0}, false});
-  segments.push_back({{0, p.kv_tokens}, IsZigzag(p.mask, p.kv_tokens, world)});
+  const auto add = [&](int64_t begin, int64_t end) {
+    if (end > begin) segments.push_back({{begin, end}, IsZigzag(p.mask, end - begin, world)});
+  };
+  const absl::Span<const int64_t> starts = p.mask.sequence_starts;
+  if (starts.empty()) add(0, p.kv_tokens);
+  for (size_t i = 1; i < starts.size(); ++i) add(starts[i - 1], starts[i]);
   return segments;
 }
 
@@ -124,6 +129,7 @@ RingLayout ProblemLayout(const RingProblem& p, const RingShares& shares) {
 
 AttentionShape FullShape(const RingProblem& p) {
   AttentionShape shape = p.shape;
+  if (p.sinks != nullptr) shape.score.sinks = p.sinks;
   return shape;
 }
 

@@ -26,6 +26,9 @@ double Stored(const AttendCase& c, float x) {
 }  // namespace
 
 void AttendCase::Fill(uint64_t seed) {
+  problem.mask.sequence_starts = starts;
+  problem.sinks = sinks.empty() ? nullptr : sinks.data();
+  problem.shape.score.alibi_slopes = slopes.empty() ? nullptr : slopes.data();
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
   const auto fill = [&](std::vector<float>& to, int64_t size, float factor) {
@@ -49,7 +52,8 @@ std::string AttendCase::Text() const {
   const RingProblem& p = problem;
   return absl::StrCat(p.q_tokens, " queries on ", p.kv_tokens, " keys, heads ", p.shape.q_heads, ":", p.shape.kv_heads,
                       "x", p.shape.head_dim, " ", Sv(Name(p.shape.kv_type)), p.mask.causal ? " causal" : " full",
-                      " window ", p.mask.window);
+                      " window ", p.mask.window, " softcap ", p.shape.score.softcap, slopes.empty() ? "" : " alibi",
+                      sinks.empty() ? "" : " sinks", starts.empty() ? "" : " sequences ", absl::StrJoin(starts, ","));
 }
 
 bool Sees(const AttendCase& c, int64_t p, int64_t key) {
@@ -57,7 +61,13 @@ bool Sees(const AttendCase& c, int64_t p, int64_t key) {
   if (mask.causal && key > p) return false;
   if (mask.window > 0 && p - key >= mask.window) return false;
   if (mask.window > 0 && !mask.causal && key - p >= mask.window) return false;
-  return true;
+  if (c.starts.empty()) return true;
+  const auto sequence = [&](int64_t position) {  // -1: before all of them
+    int64_t i = -1;
+    while (i + 1 < static_cast<int64_t>(c.starts.size()) && c.starts[i + 1] <= position) ++i;
+    return i;
+  };
+  return sequence(p) == sequence(key);
 }
 
 ExactAnswer Exact(const AttendCase& c) {
@@ -80,9 +90,13 @@ ExactAnswer Exact(const AttendCase& c) {
           dot += Stored(c, query[d]) * Stored(c, c.k[key * KvRow(c) + kv_at + d]);
         }
         scores[key] = dot * double{s.scale};
+        const double cap = s.score.softcap;
+        if (cap > 0) scores[key] = cap * std::tanh(scores[key] / cap);
+        if (!c.slopes.empty()) scores[key] -= double{c.slopes[head]} * static_cast<double>(std::abs(key - position));
         most = std::max(most, scores[key]);
       }
-      double sum = 0;
+      if (!c.sinks.empty()) most = std::max(most, double{c.sinks[head]});
+      double sum = c.sinks.empty() ? 0 : std::exp(c.sinks[head] - most);
       double* out = &answer.out[i * QRow(c) + head * s.head_dim];
       for (int64_t key = 0; key < p.kv_tokens; ++key) {
         if (!Sees(c, position, key)) continue;
