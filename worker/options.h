@@ -5,6 +5,7 @@
 #include <string>
 
 #include "rondo/compute.h"
+#include "rondo/ring.h"
 
 namespace rondo {
 
@@ -19,6 +20,7 @@ struct WorkerOptions {
   std::string compute;  // empty: q8 for a quantised model, f32 otherwise
   std::string kv_type = "f32";
   uint64_t kv_memory_bytes = 0;  // of one rank; 0: half of what is available, shared among the ranks here
+  RingStrategy strategy = RingStrategy::kAuto;
   std::string prefill_chunk = "whole";
   int64_t prefill_chunk_tokens = 0;  // parsed; 0: whole
 };
