@@ -26,7 +26,9 @@ double LayerMicroseconds(Transport& t, RingAttend& ring, const std::vector<float
   const absl::Time deadline = absl::Now() + absl::Minutes(2);
   RONDO_CHECK(t.AllGather(parts, deadline).ok());
   const absl::Time start = absl::Now();
-  const RingRunOptions options{.strategy = strategy, .job = job};
+  RingRunOptions options;
+  options.strategy = strategy;
+  options.job = job;
   RONDO_CHECK(ring.Run(q.data(), out.data(), nullptr, options, never).ok());
   times[t.rank()] = absl::ToDoubleMicroseconds(absl::Now() - start);
   RONDO_CHECK(t.AllGather(parts, deadline).ok());
