@@ -77,6 +77,7 @@ absl::StatusOr<Shared> Load(const WorkerOptions& o, int local_ranks) {
       ParseComputeMode(o.compute).value_or(context.model->config.quantised ? ComputeMode::kQ8 : ComputeMode::kF32);
   context.kv_type = ParseKvType(o.kv_type).value_or(context.compute == ComputeMode::kQ8 ? KvType::kBf16 : KvType::kF32);
   context.prefill_chunk = o.prefill_chunk_tokens;
+  context.strategy = o.strategy;
 
   shared.threads = o.threads > 0 ? o.threads : std::max(1, CpuCount() / local_ranks);
   RankIdentity& identity = shared.identity;

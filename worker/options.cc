@@ -53,6 +53,10 @@ int ParseWorkerOptions(int argc, char** argv, WorkerOptions* options) {
   app.add_option("--prefill-chunk", o.prefill_chunk, "Tokens of a prompt computed at a time, or whole")
       ->check(CheckChunk)
       ->capture_default_str();
+  std::string strategy = "auto";
+  app.add_option("--strategy", strategy, "What goes round the ring in prefill; auto measures at start and chooses")
+      ->check(CLI::IsMember({"auto", "pass-kv", "pass-q"}))
+      ->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -60,6 +64,7 @@ int ParseWorkerOptions(int argc, char** argv, WorkerOptions* options) {
     return code == 0 ? 0 : 2;
   }
   o.mpi = transport == "mpi";
+  o.strategy = *ParseRingStrategy(strategy);
   if (o.mpi && o.ranks != 1) {
     std::cerr << "--ranks is for --transport loopback; with MPI, mpirun -np says how many\n";
     return 2;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "rondo/compute.h"
+#include "rondo/ring.h"
 
 namespace rondo {
 
@@ -20,6 +21,7 @@ struct WorkerOptions {
   std::string compute;  // empty: q8 for a quantised model, f32 otherwise
   std::string kv_type;  // empty: bf16 with q8, f32 with f32
   uint64_t kv_memory_bytes = 0;  // of one rank; 0: half of what is available, shared among the ranks here
+  RingStrategy strategy = RingStrategy::kAuto;
   std::string prefill_chunk = "whole";
   int64_t prefill_chunk_tokens = 0;  // parsed; 0: whole
 };

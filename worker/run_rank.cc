@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/log.h"
+#include "worker/ring/calibrate.h"
 #include "worker/session/command_queue.h"
 #include "worker/session/step_loop.h"
 
@@ -24,9 +25,19 @@ absl::Status RunLoop(StepLoop& loop) {
   }
 }
 
-}  // namespace
+// Every rank is here, or about to be: the group starts as one.
+absl::StatusOr<RingRates> Rates(const WorkerContext& context) {
+  if (context.strategy != RingStrategy::kAuto || context.transport->world_size() == 1) return RingRates{};
+  const AttentionShape shape = ShapeOf(context.model->config, context.kv_type);
+  absl::StatusOr<RingRates> rates = MeasureRates(*context.kernels.attention, shape, *context.transport, *context.pool);
+  if (rates.ok() && context.transport->rank() == 0) {
+    LogInfo("the slowest rank attends at ", rates->flops * 1e-9, " GFLOP/s and sends at ", rates->bytes_per_s * 1e-9,
+            " GB/s");
+  }
+  return rates;
+}
 
-Departure RunRank(const WorkerContext& context, const RankIdentity& identity) {
+Departure RunInEpoch(const WorkerContext& context, const RankIdentity& identity) {
   CommandQueue commands;
   // The loop reports to the client, and the client's threads, which Join starts, call into the loop: so the loop is
   // made last, and goes last.
@@ -48,6 +59,16 @@ Departure RunRank(const WorkerContext& context, const RankIdentity& identity) {
     context.transport->Abort(absl::UnavailableError(absl::StrCat("rank ", context.transport->rank(), " left")));
   client.Leave(absl::Now() + kLeaveTimeout);
   return departure;
+}
+
+}  // namespace
+
+Departure RunRank(const WorkerContext& context, const RankIdentity& identity) {
+  WorkerContext measured = context;
+  absl::StatusOr<RingRates> rates = Rates(context);
+  if (!rates.ok()) return {rates.status(), false};
+  measured.rates = *rates;
+  return RunInEpoch(measured, identity);
 }
 
 }  // namespace rondo

@@ -75,6 +75,7 @@ SessionGroup::SessionGroup(const TestModel& model, SessionOptions options) : job
     rank->context.compute = options.compute;
     rank->context.kv_type = options.kv_type;
     rank->context.prefill_chunk = options.prefill_chunk;
+    rank->context.strategy = options.strategy;
     if (!options.kv_memory.empty()) rank->context.kv_memory_bytes = options.kv_memory.at(r);
     rank->context.available_memory = options.available_memory;
     rank->context.transport = rank->decorated ? rank->decorated.get() : rank->inner.get();

@@ -7,14 +7,6 @@
 #include "kernels/fold_nodes.h"
 
 namespace rondo {
-namespace {
-
-size_t NodeFloats(const AttentionShape& shape, int64_t rows) {
-  return static_cast<size_t>(rows) * shape.q_heads * (shape.head_dim + 2);
-}
-
-}  // namespace
-
 NodePool::NodePool(const AttentionShape& shape, int64_t rows)
     : shape_(shape), rows_(rows), slab_floats_((NodeFloats(shape, rows) + 15) / 16 * 16) {}
 
@@ -24,11 +16,7 @@ PartialNode NodePool::Acquire(NodeId id) {
     free_.reserve(slabs_.size());
     free_.push_back(slabs_.back().get());
   }
-  PartialNode node;
-  node.id = id;
-  node.o = free_.back();
-  node.m = node.o + static_cast<size_t>(rows_) * shape_.q_heads * shape_.head_dim;
-  node.l = node.m + static_cast<size_t>(rows_) * shape_.q_heads;
+  const PartialNode node = NodeAt(shape_, rows_, id, free_.back());
   free_.pop_back();
   return node;
 }
@@ -61,15 +49,18 @@ void NodeForest::Insert(const PartialNode& node, const AttentionKernels& kernels
   }
 }
 
-void NodeForest::Finish(const AttentionKernels& kernels, const AttentionShape& shape, float* out, NodePool& pool,
-                        ThreadPool& threads) {
+void NodeForest::Finish(const AttentionKernels& kernels, const AttentionShape& shape, float* out, float* lse,
+                        NodePool& pool, ThreadPool& threads) {
   if (nodes_.empty()) {
-    std::fill_n(out, count_ * shape.q_heads * shape.head_dim, 0.0f);
-    return;
+    const PartialNode identity = pool.Acquire(NodeId{});
+    std::fill_n(identity.o, count_ * shape.q_heads * shape.head_dim, 0.0f);
+    std::fill_n(identity.m, count_ * shape.q_heads, kEmptyMax);
+    std::fill_n(identity.l, count_ * shape.q_heads, 0.0f);
+    nodes_.push_back(identity);
   }
   fold_ = nodes_;
   const PartialNode root = FoldNodes(kernels, shape, count_, absl::MakeSpan(fold_), threads);
-  kernels.Finish(shape, count_, root, out, nullptr, threads);
+  kernels.Finish(shape, count_, root, out, lse, threads);
   Discard(pool);
 }
 

@@ -11,6 +11,7 @@
 #include "model/tokenizer/tokenizer.h"
 #include "rondo/attention_kernels.h"
 #include "rondo/compute.h"
+#include "rondo/ring.h"
 #include "rondo/transport.h"
 
 namespace rondo {
@@ -26,6 +27,8 @@ struct WorkerContext {
   std::function<uint64_t()> available_memory;  // of this machine, bytes, now; empty: not asked
   Transport* transport = nullptr;
   ThreadPool* pool = nullptr;
+  RingStrategy strategy = RingStrategy::kAuto;
+  RingRates rates;  // measured at start-up, for kAuto
   // For the head of a step: rank 0 may be busy for hours with a job of its own (the float64 reference).
   absl::Duration control_timeout = absl::Hours(24);
   absl::Duration ring_timeout = absl::Minutes(10);  // for one wait; a dead peer is noticed earlier by its heartbeats
