@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "base/log.h"
 #include "model/gguf/llama_loader.h"
+#include "worker/measure/measure.h"
 #include "worker/options.h"
 #include "worker/rpc/process_facts.h"
 #include "worker/run_rank.h"
@@ -74,7 +75,7 @@ absl::StatusOr<Shared> Load(const WorkerOptions& o, int local_ranks) {
   context.kernels = *kernels;
   context.compute =
       ParseComputeMode(o.compute).value_or(context.model->config.quantised ? ComputeMode::kQ8 : ComputeMode::kF32);
-  context.kv_type = *ParseKvType(o.kv_type);
+  context.kv_type = ParseKvType(o.kv_type).value_or(context.compute == ComputeMode::kQ8 ? KvType::kBf16 : KvType::kF32);
   context.prefill_chunk = o.prefill_chunk_tokens;
   context.strategy = o.strategy;
 
@@ -115,6 +116,14 @@ int Depart(const Departure& departure) {
   return Fail(departure.reason);
 }
 
+// Rank 0 prints; returns the exit code.
+int Measure(const WorkerContext& context) {
+  const absl::StatusOr<MeasuredRates> rates = MeasureRates(context);
+  if (!rates.ok()) return Fail(rates.status());
+  if (context.transport->rank() == 0) std::cout << "measured " << MeasuredJson(*rates, context) << std::endl;
+  return 0;
+}
+
 int RunLoopback(const WorkerOptions& o, Shared shared) {
   LoopbackHub hub(o.ranks);
   shared.identity.launch_id = NewLaunchId();
@@ -128,7 +137,7 @@ int RunLoopback(const WorkerOptions& o, Shared shared) {
       WorkerContext context = shared.context;
       context.transport = transport.get();
       context.pool = &pool;
-      codes[rank] = Depart(RunRank(context, shared.identity));
+      codes[rank] = o.measure ? Measure(context) : Depart(RunRank(context, shared.identity));
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -136,7 +145,7 @@ int RunLoopback(const WorkerOptions& o, Shared shared) {
 }
 
 #if RONDO_HAVE_MPI
-int RunMpi(Shared shared) {
+int RunMpi(const WorkerOptions& o, Shared shared) {
   // mpirun's end is ours, however it ends.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   absl::StatusOr<std::unique_ptr<MpiTransport>> mpi = MpiTransport::Create();
@@ -159,10 +168,10 @@ int RunMpi(Shared shared) {
   ThreadPool pool(shared.threads);
   shared.context.transport = &transport;
   shared.context.pool = &pool;
-  const Departure departure = RunRank(shared.context, shared.identity);
-  const int code = Depart(departure);
+  const Departure departure = o.measure ? Departure{absl::OkStatus(), true} : RunRank(shared.context, shared.identity);
+  const int code = o.measure ? Measure(shared.context) : Depart(departure);
   // After a failure MPI_Finalize could wait for a rank that is gone.
-  if (departure.orderly) {
+  if (departure.orderly && code == 0) {
     if (absl::Status closed = transport.Close(absl::Now() + absl::Seconds(5)); !closed.ok()) HardExit(Fail(closed));
   }
   HardExit(code);
@@ -182,7 +191,7 @@ int Main(int argc, char** argv) {
   if (!shared.ok()) return Fail(shared.status());
   if (!options.mpi) return RunLoopback(options, *std::move(shared));
 #if RONDO_HAVE_MPI
-  return RunMpi(*std::move(shared));
+  return RunMpi(options, *std::move(shared));
 #else
   return Fail(absl::FailedPreconditionError("this build has no MPI; use --transport loopback"));
 #endif
