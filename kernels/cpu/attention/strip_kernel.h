@@ -72,24 +72,29 @@ struct StripKernel {
 
   static void Merge(float* left, const float* right, int head_dim) {
     const int o_size = Padded(head_dim) * kLanes;
+    F wa[kVectors], wb[kVectors];
+    M a_empty[kVectors], b_empty[kVectors];
+    const auto pick = [&](int c, F x, F y, F both) { return V::Select(a_empty[c], y, V::Select(b_empty[c], x, both)); };
+    const auto join = [&](int c, F x, F y) { return V::Fma(x, wa[c], V::Mul(y, wb[c])); };
+    bool any_empty = false;
     for (int c = 0; c < kVectors; ++c) {
       float *lm = left + o_size + c * kN, *ll = lm + kLanes;
       const float *rm = right + o_size + c * kN, *rl = rm + kLanes;
       const F a = V::Load(ll), b = V::Load(rl), ma = V::Load(lm), mb = V::Load(rm);
-      const M a_empty = V::Equal(a, V::Zero()), b_empty = V::Equal(b, V::Zero());
+      a_empty[c] = V::Equal(a, V::Zero()), b_empty[c] = V::Equal(b, V::Zero());
+      any_empty |= V::Any(V::Or(a_empty[c], b_empty[c]));
       const F top = V::Max(ma, mb);
-      const F wa = PowerOfTwo<V>(V::Sub(ma, top)), wb = PowerOfTwo<V>(V::Sub(mb, top));
-      const auto join = [&](F x, F y) { return V::Fma(x, wa, V::Mul(y, wb)); };
-      const auto pick = [&](F x, F y, F both) { return V::Select(a_empty, y, V::Select(b_empty, x, both)); };
-      V::Store(lm, pick(ma, mb, top));
-      V::Store(ll, pick(a, b, join(a, b)));
-      if (V::Any(V::Or(a_empty, b_empty))) {
-        for (int i = c * kN; i < o_size; i += kLanes) {
-          const F x = V::Load(left + i), y = V::Load(right + i);
-          V::Store(left + i, pick(x, y, join(x, y)));
-        }
-      } else {
-        for (int i = c * kN; i < o_size; i += kLanes) V::Store(left + i, join(V::Load(left + i), V::Load(right + i)));
+      wa[c] = PowerOfTwo<V>(V::Sub(ma, top)), wb[c] = PowerOfTwo<V>(V::Sub(mb, top));
+      V::Store(lm, pick(c, ma, mb, top));
+      V::Store(ll, pick(c, a, b, join(c, a, b)));
+    }
+    // Line after line, all lanes: the partials are as large as L1.
+    for (int i = 0; i < o_size; i += kLanes) {
+#pragma GCC unroll 3
+      for (int c = 0; c < kVectors; ++c) {
+        const F x = V::Load(left + i + c * kN), y = V::Load(right + i + c * kN);
+        const F both = join(c, x, y);
+        V::Store(left + i + c * kN, any_empty ? pick(c, x, y, both) : both);
       }
     }
   }
