@@ -111,6 +111,7 @@ void AddUpCommand(CLI::App& app, RunCommand* run) {
   PassOn(command, "--kv-type", worker, "f32 or bf16; bf16 with q8 unless given", "TYPE");
   PassOn(command, "--kv-memory", worker, "KV memory of each worker, e.g. 4GiB", "SIZE");
   PassOn(command, "--prefill-chunk", worker, "Tokens of a prefill step, or whole", "N");
+  PassOn(command, "--strategy", worker, "What goes round the ring in prefill: auto, pass-kv or pass-q", "NAME");
   PassOn(command, "--queue-limit", &o->coordinator_arguments, "Jobs that may wait", "N");
   PassOn(command, "--max-running", &o->coordinator_arguments, "Jobs at once in one group", "N");
   PassOn(command, "--max-upload", &o->coordinator_arguments, "Largest document, e.g. 64MiB", "SIZE");
