@@ -36,6 +36,7 @@ int main(int argc, char** argv) {
   AddStatusCommand(app, &run);
   AddJobsCommand(app, &run);
   AddCancelCommand(app, &run);
+  AddBenchCommand(app, &run);
   AddTokenizeCommand(app, &run);
   AddDetokenizeCommand(app, &run);
   if (argc == 1) {

@@ -1,8 +1,8 @@
 // Measures the ring: step time and bandwidth by message size, the exchange of a decode step, and how much of a
 // prefill's communication hides behind its compute.
 //
-//   ring_bench [ranks [tokens]]                                      ranks as threads
-//   mpirun $(options of mpi_launch.h) -np 4 ring_bench - [tokens]    ranks as processes
+//   ring_bench [ranks [tokens]] [--json]                                      ranks as threads
+//   mpirun $(options of mpi_launch.h) -np 4 ring_bench - [tokens] [--json]    ranks as processes
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -25,6 +25,8 @@
 
 namespace rondo {
 namespace {
+
+bool json = false;  // one object a line, in the place of the text
 
 absl::Time Deadline() { return absl::Now() + absl::Seconds(60); }
 
@@ -92,6 +94,17 @@ void Prefill(Transport& t, int64_t tokens) {
   }
   const absl::Duration decode = absl::Now() - decode_start;
   if (t.rank() != 0) return;
+  if (json) {
+    std::printf(
+        "{\"what\":\"prefill\",\"ranks\":%d,\"tokens\":%ld,\"layers\":4,\"kernels\":\"%s\",\"us\":%.1f,\"compute_us\":%"
+        ".1f,"
+        "\"exposed_wait_us\":%.1f,\"sent_bytes\":%llu}\n{\"what\":\"decode\",\"ranks\":%d,\"us_a_layer\":%.1f}\n",
+        t.world_size(), static_cast<long>(tokens), std::string(kernels.name).c_str(),
+        absl::ToDoubleMicroseconds(prefill), absl::ToDoubleMicroseconds(after.compute),
+        absl::ToDoubleMicroseconds(after.exposed_wait), static_cast<unsigned long long>(after.sent_bytes),
+        t.world_size(), absl::ToDoubleMicroseconds(decode) / 80);
+    return;
+  }
   std::printf(
       "prefill of %ld tokens, 4 layers, kernels %s: %.1f ms, compute %.1f ms, exposed wait %.1f ms (%.1f %%), "
       "%.1f MB sent\n",
@@ -105,11 +118,16 @@ void Bench(Transport& t, int64_t tokens) {
   for (const size_t bytes :
        {size_t{64} << 10, size_t{400} << 10, size_t{1} << 20, size_t{4} << 20, size_t{16} << 20, size_t{64} << 20}) {
     const double us = StepMicroseconds(t, bytes);
-    if (t.rank() == 0)
-      std::printf("ring step %6zu KiB: %9.1f us, %6.2f GB/s a rank\n", bytes >> 10, us, bytes / us * 1e-3);
+    if (t.rank() != 0) continue;
+    std::printf(json ? "{\"what\":\"ring step\",\"kib\":%zu,\"us\":%.1f,\"gb_per_s\":%.3f}\n"
+                     : "ring step %6zu KiB: %9.1f us, %6.2f GB/s a rank\n",
+                bytes >> 10, us, bytes / us * 1e-3);
   }
   const double us = AllGatherMicroseconds(t, 10 << 10);
-  if (t.rank() == 0) std::printf("all-gather of 10 KiB a rank: %.1f us\n", us);
+  if (t.rank() == 0) {
+    std::printf(json ? "{\"what\":\"all-gather\",\"kib\":10,\"us\":%.1f}\n" : "all-gather of 10 KiB a rank: %.1f us\n",
+                us);
+  }
   Prefill(t, tokens);
 }
 
@@ -117,6 +135,10 @@ void Bench(Transport& t, int64_t tokens) {
 }  // namespace rondo
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[argc - 1]) == "--json") {
+    rondo::json = true;
+    --argc;
+  }
   const int64_t tokens = argc > 2 ? std::atoll(argv[2]) : 8192;
 #ifdef RONDO_BENCH_MPI
   if (rondo::MpiLaunch::FromEnvironment().has_value()) {
