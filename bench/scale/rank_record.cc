@@ -33,7 +33,8 @@ Json ToJson(const RankRecord& record) {
                          {"posted_us", absl::ToDoubleMicroseconds(step.posted)},
                          {"compute_us", absl::ToDoubleMicroseconds(step.compute)},
                          {"wait_us", absl::ToDoubleMicroseconds(step.exposed_wait)},
-                         {"sent_bytes", step.sent_bytes}});
+                         {"sent_bytes", step.sent_bytes},
+                         {"everybody", step.everybody}});
   }
   return Json{{"rank", record.rank},
               {"host", record.host},

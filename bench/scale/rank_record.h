@@ -19,6 +19,7 @@ struct StepRecord {
   absl::Duration compute;       // attending, merging, posting
   absl::Duration exposed_wait;  // then waiting for a peer with nothing to compute
   uint64_t sent_bytes = 0;
+  bool everybody = false;  // the wait was for all ranks, not for the one before in the ring
 };
 
 struct RankRecord {

@@ -1,55 +1,85 @@
-#include <cmath>
+#include <algorithm>
+#include <atomic>
 
-#include "base/check.h"
 #include "bench/scale/cell.h"
 #include "bench/scale/generated_rows.h"
 #include "bench/scale/head_shape.h"
 #include "bench/scale/row_digest.h"
 #include "bench/scale/traced_transport.h"
-#include "worker/ring/ring_attention.h"
+#include "rondo/ring.h"
 
 namespace rondo {
+namespace {
+
+// Keys and values go to the ring in pieces: no rank holds its share of them twice.
+constexpr int64_t kPieceRows = 1024;
+
+void StoreGenerated(const CellOptions& o, int64_t columns, RingAttend& ring) {
+  std::vector<float> piece(kPieceRows * columns);
+  for (const PositionRun& run : ring.kv_rows()) {
+    for (int64_t row = run.begin; row < run.end; row += kPieceRows) {
+      const int64_t count = std::min(kPieceRows, run.end - row);
+      GenerateRows(o.seed, GeneratedTensor::kKeys, row, count, columns, piece.data());
+      ring.StoreKeys(row, count, piece.data());
+      GenerateRows(o.seed, GeneratedTensor::kValues, row, count, columns, piece.data());
+      ring.StoreValues(row, count, piece.data());
+    }
+  }
+}
+
+std::vector<float> GenerateQueries(const CellOptions& o, int64_t columns, absl::Span<const PositionRun> runs) {
+  std::vector<float> q(TotalRows(runs) * columns);
+  float* at = q.data();
+  for (const PositionRun& run : runs) {
+    GenerateRows(o.seed, GeneratedTensor::kQueries, run.begin, run.size(), columns, at);
+    at += run.size() * columns;
+  }
+  return q;
+}
+
+}  // namespace
 
 absl::StatusOr<CellOutcome> RunTensorCell(const CellOptions& o, const KernelSet& kernels, Transport& transport,
                                           ThreadPool& pool) {
   const absl::StatusOr<AttentionShape> shape = ParseHeads(o.heads, o.kv_type);
   if (!shape.ok()) return shape.status();
+  const std::optional<RingStrategy> strategy = ParseRingStrategy(o.strategy);
+  if (!strategy.has_value()) return absl::InvalidArgumentError("strategy must be auto, pass-kv or pass-q");
   CellOutcome outcome;
   CellMeter meter(transport);
   meter.Base(outcome.record);
-  const int64_t q_columns = int64_t{shape->q_heads} * shape->head_dim;
-  const int64_t kv_columns = int64_t{shape->kv_heads} * shape->head_dim;
-  const ShardPlan plan = ShardPlan::Zigzag(o.tokens, transport.world_size(), 0);
-  absl::StatusOr<SequenceKv> kv = SequenceKv::Create(*shape, 1, plan, transport.rank(), o.tokens);
-  if (!kv.ok()) return kv.status();
-  const std::vector<PositionRun> runs = plan.Rows(0, transport.rank());
-  const int64_t rows = TotalRows(runs);
-  std::vector<float> q(rows * q_columns), k(rows * kv_columns), v(rows * kv_columns), out(rows * q_columns);
-  int64_t at = 0;
-  for (const PositionRun& run : runs) {
-    GenerateRows(o.seed, GeneratedTensor::kQueries, run.begin, run.size(), q_columns, q.data() + at * q_columns);
-    GenerateRows(o.seed, GeneratedTensor::kKeys, run.begin, run.size(), kv_columns, k.data() + at * kv_columns);
-    GenerateRows(o.seed, GeneratedTensor::kValues, run.begin, run.size(), kv_columns, v.data() + at * kv_columns);
-    at += run.size();
-  }
+  RingProblem problem;
+  problem.shape = *shape;
+  problem.q_tokens = problem.kv_tokens = o.tokens;
   TracedTransport traced(transport);
+  absl::StatusOr<std::unique_ptr<RingAttend>> ring = RingAttend::Create(problem, *kernels.attention, traced, pool);
+  if (!ring.ok()) return ring.status();
+  const int64_t columns = int64_t{shape->q_heads} * shape->head_dim;
+  StoreGenerated(o, int64_t{shape->kv_heads} * shape->head_dim, **ring);
+  const std::vector<float> q = GenerateQueries(o, columns, (*ring)->q_rows());
+  std::vector<float> out(q.size());
+  RingRunOptions run;
+  run.strategy = *strategy;
+  run.wait_timeout = absl::Hours(2);  // a ring step of a long sequence on one core
+  run.job = 1;
   const std::atomic<bool> never{false};
-  RingAttention attention(*kernels.attention, traced, pool, *kv, plan, transport.world_size(), {.job = 1, .wait_timeout = absl::Minutes(30)}, never);
-  attention.BeginPrefill(0);
   if (absl::Status s = meter.Start(); !s.ok()) return s;
   traced.Start();
-  if (absl::Status s = attention.Run(0, runs, q.data(), k.data(), v.data(), out.data()); !s.ok()) return s;
+  const absl::StatusOr<RingReport> report = (*ring)->Run(q.data(), out.data(), nullptr, run, never);
+  if (!report.ok()) return report.status();
   meter.Stop(outcome.record);
   outcome.record.steps = traced.Stop();
-  outcome.record.sent_bytes = attention.stats().sent_bytes;
-  outcome.strategy = "pass-kv";
-  std::vector<std::vector<PositionRun>> rows_of;
-  for (int rank = 0; rank < transport.world_size(); ++rank) rows_of.push_back(plan.Rows(0, rank));
-  absl::StatusOr<std::string> digest = RowOrderDigest(transport, rows_of, q_columns, out.data());
-  if (!digest.ok()) return digest.status();
-  outcome.digest = *std::move(digest);
+  // A ring ends with an agreement of all ranks: nothing is computed after it.
+  if (outcome.record.steps.size() > 1) outcome.record.steps.pop_back();
+  outcome.record.sent_bytes = report->sent_bytes;
+  outcome.record.skipped_steps = report->skipped_steps;
+  outcome.strategy = Name(report->choice.strategy);
   outcome.shape = o.heads;
   outcome.flops = CausalFlops(o.tokens, shape->q_heads, shape->head_dim);
+  absl::StatusOr<std::string> digest =
+      RowOrderDigest(transport, PlanShares(problem, transport.world_size()).q_rows, columns, out.data());
+  if (!digest.ok()) return digest.status();
+  outcome.digest = *std::move(digest);
   return outcome;
 }
 

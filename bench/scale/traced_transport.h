@@ -24,7 +24,7 @@ class TracedTransport : public Transport {
   // Closes the last step, in which nobody was waited for.
   std::vector<StepRecord> Stop() {
     const absl::Time now = absl::Now();
-    steps_.push_back({at_ - start_, posted_at_ - start_, now - at_, absl::ZeroDuration(), sent_});
+    steps_.push_back({at_ - start_, posted_at_ - start_, now - at_, absl::ZeroDuration(), sent_, false});
     return std::move(steps_);
   }
 
@@ -33,7 +33,7 @@ class TracedTransport : public Transport {
   absl::StatusOr<Pending> SendRecv(int to, absl::Span<const std::byte> send, int from,
                                    absl::Span<std::byte> recv) override {
     Posting();
-    if (to != rank()) sent_ += send.size();
+    if (to != rank() && to != kNobody) sent_ += send.size();
     return transport_.SendRecv(to, send, from, recv);
   }
   absl::StatusOr<size_t> Wait(Pending pending, absl::Time deadline) override {
@@ -44,6 +44,7 @@ class TracedTransport : public Transport {
   }
   absl::Status AllGather(absl::Span<const absl::Span<std::byte>> parts, absl::Time deadline) override {
     Posting();
+    everybody_ = true;
     sent_ += parts[rank()].size() * (parts.size() - 1);
     const absl::Time begin = absl::Now();
     absl::Status status = transport_.AllGather(parts, deadline);
@@ -52,6 +53,7 @@ class TracedTransport : public Transport {
   }
   absl::Status Broadcast(int root, int ranks, absl::Span<std::byte> buffer, absl::Time deadline) override {
     Posting();
+    everybody_ = true;
     const uint64_t before = transport_.sent_bytes();
     const absl::Time begin = absl::Now();
     absl::Status status = transport_.Broadcast(root, ranks, buffer, deadline);
@@ -72,16 +74,17 @@ class TracedTransport : public Transport {
     if (!posted_ && !steps_.empty()) {
       steps_.back().exposed_wait += end - at_;
     } else {
-      steps_.push_back({at_ - start_, posted_at_ - start_, begin - at_, end - begin, sent_});
+      steps_.push_back({at_ - start_, posted_at_ - start_, begin - at_, end - begin, sent_, everybody_});
       sent_ = 0;
     }
-    posted_ = false;
+    posted_ = everybody_ = false;
     at_ = end;
   }
 
   Transport& transport_;
   absl::Time start_, at_, posted_at_;
   bool posted_ = false;
+  bool everybody_ = false;  // a collective
   uint64_t sent_ = 0;
   std::vector<StepRecord> steps_;
 };

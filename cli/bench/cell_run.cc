@@ -9,8 +9,8 @@ namespace rondo::cli {
 namespace {
 
 StepRun ReadStep(const Json& json) {
-  return {json.at("begin_us").get<double>(), json.at("posted_us").get<double>(), json.at("compute_us").get<double>(),
-          json.at("wait_us").get<double>(), json.at("sent_bytes").get<uint64_t>()};
+  return {json.at("begin_us").get<double>(), json.at("posted_us").get<double>(),    json.at("compute_us").get<double>(),
+          json.at("wait_us").get<double>(),  json.at("sent_bytes").get<uint64_t>(), json.at("everybody").get<bool>()};
 }
 
 RankRun ReadRank(const Json& json) {
@@ -65,10 +65,14 @@ absl::StatusOr<CellRun> ParseCellRun(std::string_view json) {
 WaitSplit SplitWait(const CellRun& run, int rank, size_t step) {
   const int ranks = static_cast<int>(run.ranks.size());
   const StepRun& own = run.ranks[rank].steps[step];
-  const std::vector<StepRun>& before = run.ranks[(rank + ranks - 1) % ranks].steps;
   const double wait_begin = own.begin_us + own.compute_us;
-  const double posted = step < before.size() ? before[step].posted_us : wait_begin;
-  const double late = std::clamp(posted - wait_begin, 0.0, own.wait_us);
+  double posted = wait_begin;
+  for (int peer = 0; peer < ranks; ++peer) {
+    const bool awaited = own.everybody || peer == (rank + ranks - 1) % ranks;
+    const std::vector<StepRun>& steps = run.ranks[peer].steps;
+    if (awaited && step < steps.size()) posted = std::max(posted, steps[step].posted_us);
+  }
+  const double late = std::min(posted - wait_begin, own.wait_us);
   return {late, own.wait_us - late};
 }
 

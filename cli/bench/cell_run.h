@@ -17,6 +17,7 @@ struct StepRun {
   double compute_us = 0;  // from begin_us
   double wait_us = 0;     // then, with nothing to compute
   uint64_t sent_bytes = 0;
+  bool everybody = false;  // the wait was for all ranks, not for the one before in the ring
   double end_us() const { return begin_us + compute_us + wait_us; }
 };
 
@@ -52,8 +53,8 @@ struct CellRun {
 // INTERNAL naming the field for anything that is not such an object.
 absl::StatusOr<CellRun> ParseCellRun(std::string_view json);
 
-// A rank's waits cut in two: while the rank before it in the ring had not yet posted the step (it is late: imbalance),
-// and after (the wire). Sums over steps, microseconds.
+// A wait cut in two: while the rank before it in the ring (or the last of all, where everybody was waited for) had not
+// yet posted the step: it is late; and after: the wire. Microseconds.
 struct WaitSplit {
   double late_us = 0;
   double transfer_us = 0;

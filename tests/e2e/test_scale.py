@@ -79,6 +79,45 @@ class Scale(Case):
             self.assertIn(text, done.stderr)
 
 
+class Serve(Case):
+    def test_every_request_is_answered_and_counted(self):
+        ring = self.up(self.tiny_model(), workers=2, transport="loopback")
+        done = self.rondo("bench", "serve", "--coordinator", ring.address, "--clients", 3, "--requests", 7, "--prompt", 40,
+                          "--answer", 5, "--json", "-", check=0)
+        result = json.loads(done.stdout)
+        self.assertEqual((result["answered"], result["failed"]), (7, 0), result["failures"])
+        self.assertEqual([r["answer_tokens"] for r in result["requests"]], [5] * 7)
+        for request in result["requests"]:
+            self.assertLess(0, request["ttft_s"])
+            self.assertLessEqual(request["ttft_s"], request["end_s"] - request["begin_s"])
+        table = self.rondo("bench", "serve", "--coordinator", ring.address, "--requests", 2, "--prompt", 8, "--answer", 2, check=0)
+        self.assertIn(b"time to first token", table.stdout)
+
+    def test_no_coordinator(self):
+        done = self.rondo("bench", "serve", "--coordinator", "127.0.0.1:1", check=69)
+        self.assertIn(b"127.0.0.1:1", done.stderr)
+
+
+class Programs(Case):
+    def test_ring_as_text_and_as_json(self):
+        if "mpi" not in TRANSPORTS:
+            self.skipTest("built without MPI")
+        path = self.folder / "ring.json"
+        self.rondo("bench", "ring", "--workers", 2, "--json", path, "--", "600", check=0)
+        rows = json.loads(path.read_text())["rows"]
+        self.assertEqual({row["what"] for row in rows}, {"ring step", "all-gather", "prefill", "decode"})
+        self.assertEqual([row["tokens"] for row in rows if row["what"] == "prefill"], [600])
+
+    def test_help_begins_with_examples(self):
+        for words in [[], ["attention"], ["matmul"], ["decode"], ["ring"], ["scale"], ["serve"]]:
+            text = self.rondo("bench", *words, "--help", check=0).stdout.decode()
+            self.assertLess(text.index("Examples:"), text.index("Options:"), words)
+
+    def test_a_missing_program_is_named(self):
+        done = self.rondo("bench", "attention", "--bin", self.folder, check=1)
+        self.assertIn(b"attention_bench", done.stderr)
+
+
 @unittest.skipUnless("mpi" in TRANSPORTS, "built without MPI")
 class Hosts(Case):
     """Three network namespaces of this machine in the place of three hosts."""

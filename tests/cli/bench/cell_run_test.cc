@@ -14,7 +14,8 @@ constexpr char kRun[] = R"({"tokens":256,"workers":2,"threads":3,"model":"m","he
   "kernels":"avx2","transport":"mpi","strategy":"pass-q","digest":"ab","attention_flops":5,"seconds":0.25,
   "cpu_seconds":0.5,"ranks":[
   {"rank":0,"host":"x","seconds":0.25,"cpu_seconds":0.2,"base_bytes":7,"peak_bytes":9,"sent_bytes":11,
-   "skipped_steps":1,"steps":[{"begin_us":1,"posted_us":2,"compute_us":3,"wait_us":4,"sent_bytes":5}]},
+   "skipped_steps":1,"steps":[{"begin_us":1,"posted_us":2,"compute_us":3,"wait_us":4,"sent_bytes":5,
+   "everybody":true}]},
   {"rank":1,"host":"y","seconds":0.2,"cpu_seconds":0.3,"base_bytes":7,"peak_bytes":8,"sent_bytes":0,
    "skipped_steps":0,"steps":[]}]})";
 
@@ -41,6 +42,7 @@ TEST(CellRun, ReadsEveryField) {
   EXPECT_EQ(run->ranks[0].steps[0].posted_us, 2);
   EXPECT_EQ(run->ranks[0].steps[0].end_us(), 8);
   EXPECT_EQ(run->ranks[0].steps[0].sent_bytes, 5u);
+  EXPECT_TRUE(run->ranks[0].steps[0].everybody);
 }
 
 TEST(CellRun, RefusesWhatIsNone) {
@@ -67,6 +69,16 @@ TEST(SplitWait, IsLateUntilThePeerHasPosted) {
   EXPECT_DOUBLE_EQ(split.transfer_us, 100e3);
   run.ranks[1].steps[0].posted_us = 900e3;  // after it: clocks that do not quite agree
   EXPECT_DOUBLE_EQ(SplitWait(run, 0, 0).late_us, 100e3);
+}
+
+TEST(SplitWait, OfEverybodyEndsWithTheLast) {
+  CellRun run = TwoWorkers();
+  run.workers = 3;
+  run.ranks.push_back(run.ranks[1]);
+  run.ranks[2].steps[0].posted_us = 320e3;  // the one before rank 0 in the ring
+  EXPECT_DOUBLE_EQ(SplitWait(run, 0, 0).late_us, 20e3);
+  run.ranks[0].steps[0].everybody = true;
+  EXPECT_DOUBLE_EQ(SplitWait(run, 0, 0).late_us, 50e3);  // rank 1 is the last
 }
 
 }  // namespace
