@@ -73,7 +73,9 @@ void DrawSpeedup(Svg& svg, const ScaleReport& report, const BenchFacts& facts, F
   }
   std::sort(workers.begin(), workers.end());
   workers.erase(std::unique(workers.begin(), workers.end()), workers.end());
-  const std::vector<double> ticks = NiceTicks(0, most * 1.15, 5);
+  // More workers than cores cannot be faster than the cores.
+  const double limit = std::max(1.0, static_cast<double>(facts.cores) / threads);
+  const std::vector<double> ticks = NiceTicks(0, std::max(most, std::min<double>(limit, workers.back())) * 1.1, 5);
   frame.x_low = 0;
   frame.x_high = workers.back();
   frame.y_low = 0;
@@ -90,8 +92,7 @@ void DrawSpeedup(Svg& svg, const ScaleReport& report, const BenchFacts& facts, F
   const double ideal = std::min(frame.x_high, frame.y_high);
   svg.Line("ideal", frame.X(0), frame.Y(0), frame.X(ideal), frame.Y(ideal));
   svg.Text("small muted", frame.X(ideal) - 8, frame.Y(ideal) + 12, "ideal", Anchor::kEnd);
-  // More workers than cores cannot be faster than the cores.
-  if (const double limit = static_cast<double>(facts.cores) / threads; limit < frame.x_high && limit >= 1) {
+  if (limit < frame.x_high && limit <= frame.y_high) {
     svg.Line("ideal", frame.X(limit), frame.Y(limit), frame.right, frame.Y(limit));
     svg.Text("small muted", frame.right, frame.Y(limit) - 6, absl::StrCat(facts.cores, " cores"), Anchor::kEnd);
   }
