@@ -180,9 +180,10 @@ void AddPlanCommand(CLI::App& app, RunCommand* run) {
       "Predict time and memory of a job: measured on this machine, or for a cluster that is described\n\n"
       "Examples:\n"
       "  rondo plan --model M.gguf --tokens 8k --workers 2\n"
-      "  rondo plan --shape layers=126,embedding=16384,feed_forward=53248,heads=128/8x128,vocab=128256,weight_bits=16 "
+      "  rondo plan --shape layers=126,embedding=16384,feed_forward=53248,heads=128/8x128,vocab=128256,weight_bits=8 "
       "\\\n"
-      "    --tokens 10M --workers 1024 --rate 502e12 --bandwidth 50e9 --memory-rate 3.3e12 --memory 80GB");
+      "    --tokens 10M --workers 128 --rate 4e15 --bandwidth 400e9 --memory-rate 2.6e13 --memory 640GB  # 8 GPUs "
+      "each");
   auto* model = command->add_option("--model", o->ranks.model, "The model, a GGUF file")
                     ->type_name("FILE")
                     ->check(CLI::ExistingFile);
