@@ -25,6 +25,8 @@ constexpr std::chrono::seconds kTimeout{10};
 Json JobJson(const v1::Job& job) {
   return Json{{"id", job.id()},
               {"state", job.state()},
+              {"kind", job.kind()},
+              {"stage", job.stage()},
               {"prompt_tokens", job.prompt_tokens()},
               {"max_tokens", job.max_tokens()},
               {"completion_tokens", job.completion_tokens()},
@@ -39,13 +41,23 @@ std::vector<std::string> Row(const v1::Job& job, absl::Time now) {
   std::string done;
   if (job.state() == "queued") {
     done = absl::StrCat(job.queue_position(), " ahead");
+  } else if (job.kind() == "attention") {
+    done = job.stage();
+    if (job.stage() == "attending")
+      absl::StrAppendFormat(&done, " %d %%", static_cast<int>(job.prefill_fraction() * 100));
   } else if (job.completion_tokens() == 0 && job.prefill_fraction() < 1) {
     done = absl::StrFormat("prefill %d %%", static_cast<int>(job.prefill_fraction() * 100));
   } else {
     done = absl::StrCat(job.completion_tokens(), " of at most ", job.max_tokens(), " tokens");
   }
   const absl::Duration age = now - absl::FromUnixMicros(job.submitted_unix_us());
-  return {job.id(), job.state(), ShowCount(job.prompt_tokens()), done, ShowDuration(age), absl::StrCat(job.restarts())};
+  return {job.id(),
+          job.kind(),
+          job.state(),
+          ShowCount(job.prompt_tokens()),
+          done,
+          ShowDuration(age),
+          absl::StrCat(job.restarts())};
 }
 
 int RunJobs(const Options& o) {
@@ -65,7 +77,7 @@ int RunJobs(const Options& o) {
     std::puts("no jobs");
     return kOk;
   }
-  std::vector<std::vector<std::string>> rows = {{"JOB", "STATE", "PROMPT", "DONE", "AGE", "RESTARTS"}};
+  std::vector<std::vector<std::string>> rows = {{"JOB", "KIND", "STATE", "TOKENS", "DONE", "AGE", "RESTARTS"}};
   for (const v1::Job& job : reply.jobs()) rows.push_back(Row(job, absl::Now()));
   std::fputs(ShowTable(rows).c_str(), stdout);
   return kOk;

@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/log.h"
+#include "worker/rpc/attention_data.h"
+#include "worker/session/attention_store.h"
 #include "worker/session/command_queue.h"
 #include "worker/session/step_loop.h"
 
@@ -26,7 +28,12 @@ absl::Status RunLoop(StepLoop& loop) {
 
 }  // namespace
 
-Departure RunRank(const WorkerContext& context, const RankIdentity& identity) {
+Departure RunRank(WorkerContext context, RankIdentity identity, const std::string& data_listen) {
+  AttentionStore attention;
+  absl::StatusOr<std::unique_ptr<AttentionDataServer>> data = AttentionDataServer::Start(data_listen, attention);
+  if (!data.ok()) return {data.status(), false};
+  context.attention = &attention;
+  identity.data_address = (*data)->address();
   CommandQueue commands;
   // The loop reports to the client, and the client's threads, which Join starts, call into the loop: so the loop is
   // made last, and goes last.

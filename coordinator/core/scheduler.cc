@@ -22,6 +22,11 @@ uint32_t RingSize(const JobSpec& spec, const GroupInfo& group) {
   return spec.ring_size == 0 ? group.world() : std::min(spec.ring_size, group.world());
 }
 
+// A model's jobs run where its bits come from; attention jobs bring everything along and run anywhere.
+bool CanRun(const JobSpec& spec, const GroupInfo& group) {
+  return spec.attention != nullptr || spec.bits_key == group.bits_key;
+}
+
 double PerSecond(uint64_t count, uint64_t us) { return us == 0 ? 0 : static_cast<double>(count) * 1e6 / us; }
 
 }  // namespace
@@ -58,8 +63,10 @@ void Scheduler::On(const SubmitEvent& e) {
   }
   Job& job = jobs_[spec.id];
   job.spec = spec;
-  out_.append.push_back(SubmittedRecord{spec});
-  out_.must_sync = true;
+  if (spec.attention == nullptr) {
+    out_.append.push_back(SubmittedRecord{spec});
+    out_.must_sync = true;
+  }
   Enqueue(job);
   job.told_position = QueuePosition(spec.id);
   Stream(spec.id, AcceptedNote{static_cast<uint64_t>(spec.prompt_tokens), job.told_position});
@@ -112,6 +119,11 @@ void Scheduler::LoseGroup(uint64_t epoch, const std::string& reason) {
       Close(job, JobState::kFailed, absl::UnavailableError(kShuttingDown), {});
       continue;
     }
+    if (job.spec.attention != nullptr) {
+      Close(job, JobState::kFailed,
+            absl::UnavailableError(absl::StrCat("the group and the tensors it held were lost: ", reason)), {});
+      continue;
+    }
     if (++job.restarts > options_.max_restarts) {
       Close(job, JobState::kFailed,
             absl::UnavailableError(
@@ -133,11 +145,12 @@ void Scheduler::LoseGroup(uint64_t epoch, const std::string& reason) {
 void Scheduler::On(const ProgressEvent& e) {
   Job* job = RunningJob(e.epoch, e.job_id);
   if (job == nullptr) return;
+  if (job->spec.attention != nullptr && job->stage != AttentionStage::kAttending) return;
   job->prefill_fraction = std::clamp(e.fraction, 0.0, 1.0);
   ProgressNote note;
   note.phase = Phase::kPrefill;
   note.fraction = job->prefill_fraction;
-  const int64_t elapsed = now_ - job->started;
+  const int64_t elapsed = now_ - (job->spec.attention != nullptr ? job->stage_since : job->started);
   if (note.fraction > 0 && elapsed > 0) {
     note.tokens_per_s = note.fraction * static_cast<double>(job->spec.prompt_tokens) * 1e6 / elapsed;
     note.eta_us = static_cast<uint64_t>(elapsed * (1 - note.fraction) / note.fraction);
@@ -226,6 +239,48 @@ void Scheduler::On(const EndedEvent& e) {
   Close(*job, JobState::kFinished, absl::OkStatus(), std::move(r));
 }
 
+void Scheduler::On(const OpenedEvent& e) {
+  Job* job = RunningJob(e.epoch, e.job_id);
+  if (job == nullptr || job->spec.attention == nullptr || job->stage != AttentionStage::kOpening) return;
+  const Group& group = groups_.at(e.epoch);
+  job->spec.deadline = kNoDeadline;  // it was for getting here; Attend has its own
+  Enter(*job, AttentionStage::kUploading);
+  OpenedNote note{e.epoch, group.info.data_addresses, group.occupants.at(e.job_id).bytes};
+  note.data_addresses.resize(note.memory_bytes.size());
+  Stream(e.job_id, std::move(note));
+}
+
+void Scheduler::On(const AttendEvent& e) {
+  Job* job = ActiveJob(e.job_id);
+  if (job == nullptr || job->spec.attention == nullptr || job->stage != AttentionStage::kUploading) return;
+  Enter(*job, AttentionStage::kAttending);
+  job->prefill_fraction = 0;
+  Send(groups_.at(job->epoch), RunAttentionCommand{e.job_id});
+}
+
+void Scheduler::On(const RanEvent& e) {
+  Job* job = RunningJob(e.epoch, e.job_id);
+  if (job == nullptr || job->spec.attention == nullptr || job->stage != AttentionStage::kAttending) return;
+  Enter(*job, e.error.ok() ? AttentionStage::kKept : AttentionStage::kUploading);
+  RanNote note{e.error, e.result};
+  note.result.kernels = groups_.at(e.epoch).info.kernels;
+  job->attention = note.result;
+  Stream(e.job_id, std::move(note));
+}
+
+void Scheduler::On(const CloseEvent& e) {
+  Job* job = ActiveJob(e.job_id);
+  if (job == nullptr || job->spec.attention == nullptr) return;
+  const bool done = job->state == JobState::kRunning && job->stage == AttentionStage::kKept;
+  Stop(*job, done ? JobState::kFinished : JobState::kCancelled,
+       done ? absl::OkStatus() : absl::CancelledError("closed by its client"), "closed by its client");
+}
+
+void Scheduler::Enter(Job& job, AttentionStage stage) {
+  job.stage = stage;
+  job.stage_since = now_;
+}
+
 void Scheduler::On(const DrainEvent& e) {
   if (!draining_) {
     draining_ = true;
@@ -242,7 +297,7 @@ void Scheduler::On(const TickEvent&) {}
 absl::Status Scheduler::CheckFits(const JobSpec& spec) const {
   absl::Status why;
   for (const auto& [epoch, group] : groups_) {
-    if (group.info.bits_key != spec.bits_key) continue;
+    if (!CanRun(spec, group.info)) continue;
     if (spec.ring_size > group.info.world()) {
       why = absl::InvalidArgumentError(
           absl::StrCat("ring_size: ", spec.ring_size, " ranks asked, the group has ", group.info.world()));
@@ -252,6 +307,11 @@ absl::Status Scheduler::CheckFits(const JobSpec& spec) const {
     size_t rank = 0;
     while (rank < need.size() && need[rank] <= group.info.kv_memory[rank]) ++rank;
     if (rank == need.size()) return absl::OkStatus();
+    if (spec.attention != nullptr) {
+      why = absl::ResourceExhaustedError(absl::StrCat("memory: the tensors need ", need[rank], " bytes on rank ", rank,
+                                                      " of ", need.size(), ", which has ", group.info.kv_memory[rank]));
+      continue;
+    }
     why = absl::ResourceExhaustedError(absl::StrCat("KV memory: ", spec.prompt_tokens, " + ", spec.max_tokens,
                                                     " tokens need ", need[rank], " bytes on rank ", rank, " of ",
                                                     need.size(), ", which has ", group.info.kv_memory[rank]));
@@ -273,7 +333,7 @@ void Scheduler::LeaveQueue(const std::string& id) { std::erase(queue_, id); }
 void Scheduler::NoteWaiting() {
   for (const std::string& id : queue_) {
     Job& job = jobs_.at(id);
-    if (AnyGroupFor(job.spec.bits_key)) {
+    if (AnyGroupFor(job.spec)) {
       job.waiting_since = 0;
     } else if (job.waiting_since == 0) {
       job.waiting_since = now_;
@@ -287,12 +347,19 @@ void Scheduler::NoteWaiting() {
 }
 
 void Scheduler::StartJobs() {
-  // First come, first started, among the jobs that the same groups can run.
+  // First come, first started, among the jobs that the same groups can run: for an attention job these are all.
   std::set<std::string> blocked;
+  bool attention_blocked = false;
   for (const std::string& id : std::vector<std::string>(queue_)) {
     Job& job = jobs_.at(id);
-    if (blocked.contains(job.spec.bits_key)) continue;
-    if (!TryStart(job)) blocked.insert(job.spec.bits_key);
+    const bool attention = job.spec.attention != nullptr;
+    if (attention_blocked || (attention ? !blocked.empty() : blocked.contains(job.spec.bits_key))) continue;
+    if (TryStart(job)) continue;
+    if (attention) {
+      attention_blocked = true;
+    } else {
+      blocked.insert(job.spec.bits_key);
+    }
   }
 }
 
@@ -300,7 +367,8 @@ bool Scheduler::TryStart(Job& job) {
   Group* best = nullptr;
   std::vector<uint64_t> best_bytes;
   for (auto& [epoch, group] : groups_) {
-    if (group.info.bits_key != job.spec.bits_key || group.occupants.size() >= options_.max_running) continue;
+    if (!CanRun(job.spec, group.info)) continue;
+    if (job.spec.attention == nullptr && group.generating() >= options_.max_running) continue;
     if (best != nullptr && group.occupants.size() >= best->occupants.size()) continue;
     std::vector<uint64_t> bytes = KvBytesByRank(job.spec, group.info, RingSize(job.spec, group.info));
     bool fits = true;
@@ -319,12 +387,16 @@ void Scheduler::Start(Job& job, Group& group, uint32_t ring, std::vector<uint64_
   const JobSpec& spec = job.spec;
   LeaveQueue(spec.id);
   for (size_t r = 0; r < bytes.size(); ++r) group.reserved[r] += bytes[r];
-  group.occupants[spec.id] = std::move(bytes);
+  group.occupants[spec.id] = {std::move(bytes), spec.attention != nullptr};
   job.state = JobState::kRunning;
   job.epoch = group.info.epoch;
   job.started = now_;
   job.run_steps = 0;
   job.told_position = 0;
+  if (spec.attention != nullptr) {
+    Enter(job, AttentionStage::kOpening);
+    return Send(group, OpenAttentionCommand{spec.id, spec.attention, ring});
+  }
   out_.append.push_back(StartedRecord{spec.id, job.epoch});
   for (int64_t begin = 0; begin < spec.prompt_tokens; begin += options_.prompt_slice_ids) {
     const int64_t end = std::min(begin + options_.prompt_slice_ids, spec.prompt_tokens);
@@ -354,6 +426,8 @@ void Scheduler::CheckTimes() {
   }
   for (const std::string& id : active) {
     Job& job = jobs_.at(id);
+    CheckAttentionTimes(job);
+    if (!IsActive(job)) continue;
     const bool waiting = job.state == JobState::kQueued && job.waiting_since != 0;
     const bool late = job.spec.deadline != kNoDeadline && now_ >= job.spec.deadline;
     const bool gave_up =
@@ -368,6 +442,17 @@ void Scheduler::CheckTimes() {
                                                " in time: waited ", Seconds(now_ - job.waiting_since))),
            "");
     }
+  }
+}
+
+void Scheduler::CheckAttentionTimes(Job& job) {
+  if (job.spec.attention == nullptr || job.state != JobState::kRunning) return;
+  const int64_t passed = now_ - job.stage_since;
+  if (job.stage == AttentionStage::kUploading && passed >= options_.upload_wait_us) {
+    const std::string what = absl::StrCat("no Attend came within ", Seconds(options_.upload_wait_us));
+    Stop(job, JobState::kFailed, absl::DeadlineExceededError(what), what);
+  } else if (job.stage == AttentionStage::kKept && passed >= options_.attention_keep_us) {
+    Stop(job, JobState::kFinished, absl::OkStatus(), absl::StrCat("kept for ", Seconds(options_.attention_keep_us)));
   }
 }
 
@@ -407,8 +492,10 @@ void Scheduler::Close(Job& job, JobState state, absl::Status error, JobResult re
   job.state = state;
   job.error = error;
   job.result = result;
-  out_.append.push_back(ClosedRecord{job.spec.id, state, error, result});
-  out_.must_sync = true;
+  if (job.spec.attention == nullptr) {
+    out_.append.push_back(ClosedRecord{job.spec.id, state, error, result});
+    out_.must_sync = true;
+  }
   Stream(job.spec.id, ClosedNote{state, std::move(error), std::move(result)});
   // The prompt is the large part, and nobody asks for it again.
   job.spec.prompt = nullptr;
@@ -431,7 +518,8 @@ void Scheduler::Forget() {
 void Scheduler::Release(Group& group, const std::string& job_id) {
   const auto it = group.occupants.find(job_id);
   if (it == group.occupants.end()) return;
-  for (size_t r = 0; r < it->second.size(); ++r) group.reserved[r] -= it->second[r];
+  const std::vector<uint64_t>& bytes = it->second.bytes;
+  for (size_t r = 0; r < bytes.size(); ++r) group.reserved[r] -= bytes[r];
   group.occupants.erase(it);
 }
 
@@ -444,9 +532,14 @@ void Scheduler::Stream(const std::string& job_id, decltype(JobNote::body) body) 
   out_.stream.push_back({job_id, std::move(body)});
 }
 
-bool Scheduler::AnyGroupFor(const std::string& bits_key) const {
+uint32_t Scheduler::Group::generating() const {
+  return static_cast<uint32_t>(
+      std::count_if(occupants.begin(), occupants.end(), [](const auto& entry) { return !entry.second.attention; }));
+}
+
+bool Scheduler::AnyGroupFor(const JobSpec& spec) const {
   return std::any_of(groups_.begin(), groups_.end(),
-                     [&](const auto& entry) { return entry.second.info.bits_key == bits_key; });
+                     [&](const auto& entry) { return CanRun(spec, entry.second.info); });
 }
 
 Job* Scheduler::ActiveJob(const std::string& id) {

@@ -220,7 +220,8 @@ void Engine::Perform(const MembershipActions& actions) {
     }
     {
       const std::lock_guard lock(state_mutex_);
-      current_ = CurrentModel{ModelOf(group.bits_key), group.bits_key};
+      // A group without a model does not hide one that has it.
+      if (auto model = ModelOf(group.bits_key)) current_ = CurrentModel{std::move(model), group.bits_key};
     }
     model_wake_.notify_all();
     Step(GroupReadyEvent{group});
@@ -332,6 +333,8 @@ absl::StatusOr<CurrentModel> Engine::WaitForModel(TimeUs deadline, const std::fu
     model_wake_.wait_for(lock, kTick);
     if (scheduler_.draining()) {
       why = absl::UnavailableError("the coordinator is shutting down");
+    } else if (!current_ && membership_.any_ready_without_model()) {
+      why = absl::FailedPreconditionError("this group has no model: it takes attention jobs only");
     } else if (Now() >= until) {
       why = absl::UnavailableError("no group has joined");
     } else if (cancelled()) {
@@ -351,6 +354,20 @@ std::shared_ptr<JobStream> Engine::Submit(JobSpec spec) {
   }
   Post([this, spec = std::move(spec)] { Step(SubmitEvent{spec}); });
   return stream;
+}
+
+std::shared_ptr<JobStream> Engine::FindStream(const std::string& job_id) const {
+  const std::lock_guard lock(state_mutex_);
+  const auto it = streams_.find(job_id);
+  return it == streams_.end() ? nullptr : it->second;
+}
+
+void Engine::Attend(const std::string& job_id) {
+  Post([this, job_id] { Step(AttendEvent{job_id}); });
+}
+
+void Engine::Close(const std::string& job_id) {
+  Post([this, job_id] { Step(CloseEvent{job_id}); });
 }
 
 bool Engine::Cancel(const std::string& job_id, const std::string& reason) {

@@ -11,13 +11,18 @@
 #include "model/tokenizer/tokenizer.h"
 #include "rondo/attention_kernels.h"
 #include "rondo/compute.h"
+#include "rondo/ring.h"
 #include "rondo/transport.h"
 
 namespace rondo {
 
+class AttentionStore;
+
 struct WorkerContext {
-  std::shared_ptr<const LoadedModel> model;
+  std::shared_ptr<const LoadedModel> model;  // null: attention jobs only
   std::shared_ptr<const Tokenizer> tokenizer;
+  AttentionStore* attention = nullptr;  // where data calls find attention jobs; null: none are taken
+  RingRates rates;                      // measured; zeros: not
   KernelSet kernels;
   ComputeMode compute = ComputeMode::kF32;
   KvType kv_type = KvType::kF32;
