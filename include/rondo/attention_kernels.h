@@ -15,18 +15,34 @@ namespace rondo {
 
 class ThreadPool;
 
+// What happens to a visible score q.k * scale before the softmax, in this order, and the sinks that join it.
+struct ScoreSpec {
+  // 0: none; else s = softcap * tanh(s / softcap), from kMinSoftcap to kMaxSoftcap.
+  float softcap = 0;
+  const float* alibi_slopes = nullptr;  // [q_heads], finite, or null: s -= slope * |k - p|, distances below 2^31
+  // [q_heads] or null: learned logits that take part in the softmax of every row and carry no value. Finish alone
+  // reads them. NaN and numbers beyond the range of scores are clamped like scores; -inf is no sink.
+  const float* sinks = nullptr;
+};
+inline constexpr float kMinSoftcap = 1e-6f;
+inline constexpr float kMaxSoftcap = 1e6f;
+
 struct AttentionShape {
   int32_t q_heads = 0;
   int32_t kv_heads = 0;  // divides q_heads; query head h reads KV head h / (q_heads / kv_heads)
   int32_t head_dim = 0;
   KvType kv_type = KvType::kF32;
   float scale = 0;  // multiplies q.k, usually 1/sqrt(head_dim)
+  ScoreSpec score = {};
 };
 
-// Which keys a query at position p may see: k <= p if causal, and p - k < window if window > 0. Positions are global.
+// Which keys k a query at position p may see. Positions are global. rondo/visible.h turns it into intervals.
 struct MaskSpec {
-  bool causal = true;
-  int64_t window = 0;  // 0: none
+  bool causal = true;  // k <= p
+  int64_t window = 0;  // 0: none; else p - k < window and, when not causal, also k - p < window
+  // Packed sequences: ascending positions at which they start, the first 0, the last the total (cu_seqlens); equal
+  // neighbours are an empty sequence. A query sees keys of its own sequence only. Empty: one sequence. Caller-owned.
+  absl::Span<const int64_t> sequence_starts = {};
 };
 
 // Query rows of consecutive global positions. Positions may be negative (more queries than keys, aligned at the end).
@@ -76,7 +92,8 @@ class AttentionKernels {
                      ThreadPool& pool) const = 0;
 
   // out = o * (1 / l) + 0.0f, and lse = natural log of the sum of exponentials of scaled scores. Rows with l == 0
-  // give out = 0 and lse = -inf. `lse` may be null.
+  // give out = 0 and lse = -inf. `lse` may be null. Sinks of the shape are merged here, last and from the right: a row
+  // with l == 0 then gives out = 0 and lse = its sink.
   virtual void Finish(const AttentionShape& shape, int64_t count, const PartialNode& node,
                       float* out,  // [count, q_heads, head_dim]
                       float* lse,  // [count, q_heads], natural log

@@ -21,13 +21,15 @@ class Transport {
     uint64_t id = 0;
   };
 
+  static constexpr int kNobody = -1;
+
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
 
   // Posts a send of `send` to rank `to` and a receive from rank `from` into `recv`. Messages between two ranks arrive
   // in order. Either may be empty, the peer's message may be shorter than `recv`, `to` and `from` may be this rank.
-  // Never blocks for the peer.
+  // With kNobody as `to` or `from` that half is left out. Never blocks for the peer.
   virtual absl::StatusOr<Pending> SendRecv(int to, absl::Span<const std::byte> send, int from,
                                            absl::Span<std::byte> recv) = 0;
 

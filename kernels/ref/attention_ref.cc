@@ -18,6 +18,20 @@ double Element(const AttentionShape& shape, const std::byte* rows, int32_t kv_he
   return reinterpret_cast<const float*>(rows)[i];
 }
 
+bool SameSequence(absl::Span<const int64_t> starts, int64_t position, int64_t key) {
+  for (size_t i = 0; i + 1 < starts.size(); ++i) {
+    if (position >= starts[i] && position < starts[i + 1]) return key >= starts[i] && key < starts[i + 1];
+  }
+  return false;
+}
+
+// The score of a visible key, in units of log2.
+double Transform(const ScoreSpec& score, int32_t head, int64_t distance, double s) {
+  if (score.softcap != 0) s = score.softcap * std::tanh(s / score.softcap);
+  if (score.alibi_slopes != nullptr) s -= score.alibi_slopes[head] * static_cast<double>(std::abs(distance));
+  return s * 1.4426950408889634;
+}
+
 // Calls fn(block, row in block) for every visible key of blocks [begin, end), ascending.
 template <typename Fn>
 void ForVisible(absl::Span<const KvBlock> run, const MaskSpec& mask, int64_t position, NodeId node, Fn&& fn) {
@@ -26,7 +40,8 @@ void ForVisible(absl::Span<const KvBlock> run, const MaskSpec& mask, int64_t pos
     for (int64_t i = 0; i < block.tokens; ++i) {
       const int64_t key = b * kBlockTokens + i;
       if (mask.causal && key > position) continue;
-      if (mask.window > 0 && key <= position - mask.window) continue;
+      if (mask.window > 0 && std::abs(position - key) >= mask.window) continue;
+      if (!mask.sequence_starts.empty() && !SameSequence(mask.sequence_starts, position, key)) continue;
       fn(block, i);
     }
   }
@@ -40,7 +55,7 @@ void AttendRow(const AttentionShape& shape, const float* q, int32_t head, int64_
   ForVisible(run, mask, position, node.id, [&](const KvBlock& block, int64_t i) {
     double s = 0;
     for (int32_t d = 0; d < shape.head_dim; ++d) s += double{q[d]} * Element(shape, block.data, kv_head, i, d);
-    scores.push_back(s * shape.scale * 1.4426950408889634);
+    scores.push_back(Transform(shape.score, head, position - (block.index * kBlockTokens + i), s * shape.scale));
     max = std::max(max, scores.back());
   });
   float* o = node.o + pair * shape.head_dim;
@@ -101,10 +116,17 @@ void AttentionRef::Finish(const AttentionShape& shape, int64_t count, const Part
                           ThreadPool& pool) const {
   pool.Run(count * shape.q_heads, [&](int64_t i, int) {
     const double l = node.l[i];
-    for (int64_t j = i * shape.head_dim; j < (i + 1) * shape.head_dim; ++j) {
-      out[j] = l == 0 ? 0.0f : static_cast<float>(node.o[j] / l);
+    double weight = l == 0 ? 0 : 1 / l, log = (node.m[i] + std::log2(l)) * 0.6931471805599453;
+    if (shape.score.sinks != nullptr) {
+      const double sink = shape.score.sinks[i % shape.q_heads];
+      const double with = l == 0 ? sink : std::max(log, sink) + std::log1p(std::exp(-std::abs(log - sink)));
+      weight = l == 0 ? 0 : weight * std::exp(log - with);
+      log = with;
     }
-    if (lse != nullptr) lse[i] = static_cast<float>((node.m[i] + std::log2(l)) * 0.6931471805599453);
+    for (int64_t j = i * shape.head_dim; j < (i + 1) * shape.head_dim; ++j) {
+      out[j] = static_cast<float>(node.o[j] * weight);
+    }
+    if (lse != nullptr) lse[i] = static_cast<float>(log);
   });
 }
 

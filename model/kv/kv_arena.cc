@@ -65,6 +65,7 @@ void KvArena::StoreRows(int32_t layer, int64_t slot, int64_t first_row, int64_t 
   std::byte* block = Block(layer, slot);
   for (int half = 0; half < 2; ++half) {
     const float* from = half == 0 ? k : v;
+    if (from == nullptr) continue;
     std::byte* to = block + half * KvBlockValueOffset(shape_);
     for (int64_t row = 0; row < count; ++row) {
       for (int32_t head = 0; head < shape_.kv_heads; ++head) {

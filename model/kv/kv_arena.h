@@ -31,7 +31,7 @@ class KvArena {
   const std::byte* Block(int32_t layer, int64_t slot) const { return const_cast<KvArena*>(this)->Block(layer, slot); }
 
   // Writes `count` rows of k and v, each [count, kv_heads, head_dim] float32, as rows [first_row, first_row + count) of
-  // one slot, rounding to the arena's KV type.
+  // one slot, rounding to the arena's KV type. A null k or v leaves that half as it is.
   void StoreRows(int32_t layer, int64_t slot, int64_t first_row, int64_t count, const float* k, const float* v);
 
  private:

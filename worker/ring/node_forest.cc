@@ -61,15 +61,18 @@ void NodeForest::Insert(const PartialNode& node, const AttentionKernels& kernels
   }
 }
 
-void NodeForest::Finish(const AttentionKernels& kernels, const AttentionShape& shape, float* out, NodePool& pool,
-                        ThreadPool& threads) {
+void NodeForest::Finish(const AttentionKernels& kernels, const AttentionShape& shape, float* out, float* lse,
+                        NodePool& pool, ThreadPool& threads) {
   if (nodes_.empty()) {
-    std::fill_n(out, count_ * shape.q_heads * shape.head_dim, 0.0f);
-    return;
+    const PartialNode identity = pool.Acquire(NodeId{});
+    std::fill_n(identity.o, count_ * shape.q_heads * shape.head_dim, 0.0f);
+    std::fill_n(identity.m, count_ * shape.q_heads, kEmptyMax);
+    std::fill_n(identity.l, count_ * shape.q_heads, 0.0f);
+    nodes_.push_back(identity);
   }
   fold_ = nodes_;
   const PartialNode root = FoldNodes(kernels, shape, count_, absl::MakeSpan(fold_), threads);
-  kernels.Finish(shape, count_, root, out, nullptr, threads);
+  kernels.Finish(shape, count_, root, out, lse, threads);
   Discard(pool);
 }
 

@@ -40,9 +40,9 @@ class NodeForest {
   void Insert(const PartialNode& node, const AttentionKernels& kernels, const AttentionShape& shape, NodePool& pool,
               ThreadPool& threads);
 
-  // Folds the rest, a missing side being the identity, writes out [count, q_heads, head_dim] and gives all storage
-  // back. Without any node the rows saw nothing: zeros.
-  void Finish(const AttentionKernels& kernels, const AttentionShape& shape, float* out, NodePool& pool,
+  // Folds the rest, a missing side being the identity, writes out [count, q_heads, head_dim] and, unless null, lse
+  // [count, q_heads], and gives all storage back. Without any node the rows saw nothing: the identity is finished.
+  void Finish(const AttentionKernels& kernels, const AttentionShape& shape, float* out, float* lse, NodePool& pool,
               ThreadPool& threads);
 
   // Gives the storage back without a result.

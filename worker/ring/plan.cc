@@ -3,23 +3,9 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "worker/ring/deal.h"
 
 namespace rondo {
-namespace {
-
-// Deals `blocks` blocks in 2 * world pieces, piece lengths differing by at most one and the longer ones first: late
-// pieces see more keys, so the odd blocks go where they cost least, and no two ranks differ by more than one block.
-void DealSegment(int64_t blocks, int world, int64_t segment, std::vector<int>& owners) {
-  const int64_t pieces = int64_t{2} * world;
-  for (int64_t piece = 0; piece < pieces; ++piece) {
-    const int64_t size = blocks / pieces + (piece < blocks % pieces ? 1 : 0);
-    const int64_t zigzag = piece < world ? piece : pieces - 1 - piece;
-    owners.insert(owners.end(), size, static_cast<int>((zigzag + segment) % world));
-  }
-}
-
-}  // namespace
-
 ShardPlan ShardPlan::Zigzag(int64_t tokens, int world, int64_t prefill_chunk) {
   RONDO_CHECK(tokens >= 0 && world >= 1 && prefill_chunk >= 0);
   ShardPlan plan;
@@ -29,8 +15,10 @@ ShardPlan ShardPlan::Zigzag(int64_t tokens, int world, int64_t prefill_chunk) {
   const int64_t blocks = BlocksFor(tokens);
   const int64_t segment_blocks = std::max<int64_t>(1, std::min(BlocksFor(plan.chunk_), blocks));
   plan.owners_.reserve(blocks);
+  std::vector<int> order(world);
   for (int64_t segment = 0; segment * segment_blocks < blocks; ++segment) {
-    DealSegment(std::min(segment_blocks, blocks - segment * segment_blocks), world, segment, plan.owners_);
+    for (int slot = 0; slot < world; ++slot) order[slot] = static_cast<int>((slot + segment) % world);
+    DealZigzag(std::min(segment_blocks, blocks - segment * segment_blocks), order, plan.owners_);
   }
   return plan;
 }

@@ -1,22 +1,27 @@
 #include "worker/ring/ring_attention.h"
 
+#include <algorithm>
+
 #include "base/check.h"
+#include "worker/ring/layout.h"
 
 namespace rondo {
 
 RingAttention::RingAttention(const AttentionKernels& kernels, Transport& transport, ThreadPool& threads, SequenceKv& kv,
                              const ShardPlan& plan, int ring_size, const RingOptions& options,
                              const std::atomic<bool>& cancelled)
-    : context_{kernels, transport, threads, kv, plan, ring_size, options, cancelled, false, {}},
+    : plan_(plan),
+      context_{kernels, transport, threads, kv, MaskSpec{}, ring_size, options, &cancelled},
       pass_kv_(context_),
-      decode_(context_) {
+      decode_(context_, plan) {
+  pass_kv_.Reserve(BufferBytes(kv.shape(), plan) / 2);
   RONDO_CHECK(plan.world() == ring_size);
   RONDO_CHECK(ring_size == 1 || (transport.rank() < ring_size && ring_size <= transport.world_size()));
 }
 
 void RingAttention::BeginPrefill(int64_t chunk) {
   prefill_ = true;
-  pass_kv_.Begin(chunk);
+  pass_kv_.Begin(ChunkLayout(context_.mask, plan_, chunk), plan_.Chunk(chunk).begin);
 }
 
 void RingAttention::BeginDecode(int64_t position) {
@@ -26,11 +31,16 @@ void RingAttention::BeginDecode(int64_t position) {
 
 absl::Status RingAttention::Run(int32_t layer, absl::Span<const PositionRun> runs, const float* q, const float* k,
                                 const float* v, float* out) {
-  return prefill_ ? pass_kv_.Run(layer, runs, q, k, v, out) : decode_.Run(layer, runs, q, k, v, out);
+  if (!prefill_) return decode_.Run(layer, runs, q, k, v, out);
+  context_.kv.Store(layer, runs, k, v);
+  return pass_kv_.Run(layer, q, out, nullptr);
 }
 
 size_t RingAttention::BufferBytes(const AttentionShape& shape, const ShardPlan& plan) {
-  return 2 * PassKv::ReceiveBufferBytes(shape, plan);
+  if (plan.world() == 1) return 0;
+  int64_t most = 0;
+  for (int rank = 0; rank < plan.world(); ++rank) most = std::max(most, plan.OwnedBlockCount(plan.tokens(), rank));
+  return 2 * static_cast<size_t>(most) * KvBlockBytes(shape);
 }
 
 }  // namespace rondo

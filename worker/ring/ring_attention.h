@@ -45,6 +45,7 @@ class RingAttention : public Attention {
   static size_t BufferBytes(const AttentionShape& shape, const ShardPlan& plan);
 
  private:
+  const ShardPlan& plan_;
   RingContext context_;
   PassKv pass_kv_;
   RingDecode decode_;

@@ -3,12 +3,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "rondo/attention_kernels.h"
-#include "rondo/plan.h"
+#include "rondo/ring.h"
 #include "rondo/transport.h"
 #include "worker/ring/ring_header.h"
 #include "worker/ring/sequence_kv.h"
@@ -26,6 +27,7 @@ struct RingOptions {
 struct RingStats {
   uint64_t sent_bytes = 0;      // payloads and headers, to other ranks
   int64_t waits = 0;            // ring steps and decode exchanges
+  int64_t skipped_steps = 0;    // hops to this rank that nobody needed: neither sent nor waited for
   absl::Duration compute;       // attending, merging, finishing
   absl::Duration exposed_wait;  // waiting for a peer with nothing to compute
 };
@@ -35,15 +37,16 @@ struct RingContext {
   Transport& transport;
   ThreadPool& threads;
   SequenceKv& kv;
-  const ShardPlan& plan;
+  MaskSpec mask;
   int ring_size = 1;
   RingOptions options;
-  const std::atomic<bool>& cancelled;
+  const std::atomic<bool>* cancelled;
   bool peer_cancelled = false;  // a peer's message said so
-  RingStats stats;
+  RingStats stats = {};
+  std::vector<RingStepTimes>* trace = nullptr;  // null: not wanted
 
   int rank() const { return ring_size == 1 ? 0 : transport.rank(); }
-  bool Cancelling() const { return peer_cancelled || cancelled.load(std::memory_order_relaxed); }
+  bool Cancelling() const { return peer_cancelled || cancelled->load(std::memory_order_relaxed); }
   absl::Time Deadline() const { return absl::Now() + options.wait_timeout; }
   absl::Status Cancelled() const { return absl::CancelledError("the job was cancelled"); }
   RingHeader Header(RingHeader::Kind kind, int32_t layer, int64_t position) const {
@@ -68,6 +71,29 @@ class ScopedTimer {
  private:
   absl::Duration& total_;
   const int64_t start_;
+};
+
+// Adds what a ring step took, from construction to destruction, to the context's trace.
+class StepRecorder {
+ public:
+  explicit StepRecorder(RingContext& context) : context_(context) {
+    if (context.trace == nullptr) return;
+    begin_ = absl::Now();
+    before_ = context.stats;
+  }
+  ~StepRecorder() {
+    if (context_.trace == nullptr) return;
+    const RingStats& now = context_.stats;
+    context_.trace->push_back({begin_, now.compute - before_.compute, now.exposed_wait - before_.exposed_wait,
+                               now.sent_bytes - before_.sent_bytes});
+  }
+  StepRecorder(const StepRecorder&) = delete;
+  StepRecorder& operator=(const StepRecorder&) = delete;
+
+ private:
+  RingContext& context_;
+  absl::Time begin_;
+  RingStats before_;
 };
 
 }  // namespace rondo

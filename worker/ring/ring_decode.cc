@@ -23,7 +23,7 @@ void RingDecode::PlanExchange() {
   size_t bytes = 0;
   std::vector<size_t> offsets;
   for (int rank = 0; rank < context_.ring_size; ++rank) {
-    owned_.push_back(context_.plan.OwnedBlocks(position_ + 1, rank));
+    owned_.push_back(plan_.OwnedBlocks(position_ + 1, rank));
     for (const BlockRange& run : owned_.back()) {
       for (const NodeId id : DyadicNodes(run)) part_nodes_[rank].push_back({id, nullptr, nullptr, nullptr});
     }
@@ -77,7 +77,7 @@ void RingDecode::AttendOwn(int32_t layer, const float* q) {
   for (const std::vector<KvBlock>& run : block_runs_) {
     size_t count = 0;
     while (count < nodes.size() && nodes[count].id.end() <= run.back().index + 1) ++count;
-    context_.kernels.Attend(shape, QueryRows{q, position_, 1}, run, MaskSpec{}, nodes.subspan(0, count),
+    context_.kernels.Attend(shape, QueryRows{q, position_, 1}, run, context_.mask, nodes.subspan(0, count),
                             context_.threads);
     nodes.remove_prefix(count);
   }

@@ -17,7 +17,7 @@ namespace rondo {
 // head_dim], m [q_heads], l [q_heads] in float32. Which nodes those are follows from plan and position alone.
 class RingDecode {
  public:
-  explicit RingDecode(RingContext& context) : context_(context) {}
+  RingDecode(RingContext& context, const ShardPlan& plan) : context_(context), plan_(plan) {}
 
   void Begin(int64_t position);
   absl::Status Run(int32_t layer, absl::Span<const PositionRun> runs, const float* q, const float* k, const float* v,
@@ -30,6 +30,7 @@ class RingDecode {
   absl::Status Exchange(int32_t layer);
 
   RingContext& context_;
+  const ShardPlan& plan_;
   ThreadPool serial_{1};  // one row is too little to wake threads for
   int64_t position_ = -1;
   int64_t planned_blocks_ = -1;

@@ -19,9 +19,15 @@ static_assert(std::endian::native == std::endian::little, "messages are little-e
 //   02 00 00 00 | 00 00 00 00 | 00 20 00 00 00 00 00 00 | 00 00 10 00 00 00 00 00 | 16 zero bytes
 struct RingHeader {
   static constexpr uint32_t kMagic = 0x474e4952;  // "RING"
-  enum Kind : uint32_t { kBlocks = 1, kNodes = 2, kAgreement = 3 };
+  enum Kind : uint32_t {
+    kBlocks = 1,
+    kNodes = 2,  // of a decode step
+    kAgreement = 3,
+    kQueries = 4,
+    kPartials = 5,  // nodes on their way home to the rank of their queries
+  };
   enum Flags : uint32_t {
-    kStop = 1,     // set by rank 0 in its own kBlocks header: the job ends after this layer, on every rank
+    kStop = 1,     // set by rank 0 in its own kBlocks or kQueries header: the job ends after this layer, on every rank
     kSkipped = 2,  // the sender knows of the cancellation: there is no payload, or it means nothing
   };
 
@@ -29,7 +35,7 @@ struct RingHeader {
   uint32_t kind = kBlocks;
   uint64_t job = 0;  // sequence number of the job in its group
   int32_t layer = 0;
-  int32_t step = 0;    // hops made, counting this one; 0 for kNodes and kAgreement
+  int32_t step = 0;    // hops made, counting this one; of kPartials, those its queries made; else 0
   int32_t origin = 0;  // the rank that keeps these blocks or computed these nodes
   uint32_t flags = 0;
   int64_t position = 0;        // first of the prefill chunk, or the decoded one
@@ -42,7 +48,7 @@ struct RingHeader {
 static_assert(sizeof(RingHeader) == 64);
 
 // INTERNAL naming both sides unless `got` from rank `from` is what `expected` says; flags are free, and with kSkipped
-// a kBlocks message may have no payload. `received_bytes` of payload arrived.
+// kBlocks, kQueries and kPartials may have no payload. `received_bytes` of payload arrived.
 absl::Status CheckHeader(const RingHeader& expected, const RingHeader& got, int from, size_t received_bytes);
 
 }  // namespace rondo

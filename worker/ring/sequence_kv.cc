@@ -9,12 +9,19 @@ namespace rondo {
 
 absl::StatusOr<SequenceKv> SequenceKv::Create(const AttentionShape& shape, int32_t layers, const ShardPlan& plan,
                                               int rank, int64_t max_sequence_tokens) {
-  absl::StatusOr<KvArena> arena = KvArena::Create(shape, layers, plan.OwnedBlockCount(max_sequence_tokens, rank));
+  return Create(shape, layers, plan.OwnedBlocks(max_sequence_tokens, rank), max_sequence_tokens);
+}
+
+absl::StatusOr<SequenceKv> SequenceKv::Create(const AttentionShape& shape, int32_t layers,
+                                              std::vector<BlockRange> owned, int64_t max_sequence_tokens) {
+  int64_t slots = 0;
+  for (const BlockRange& run : owned) slots += run.size();
+  absl::StatusOr<KvArena> arena = KvArena::Create(shape, layers, slots);
   if (!arena.ok()) return arena.status();
   SequenceKv kv(*std::move(arena));
   kv.layers_ = layers;
   kv.max_sequence_tokens_ = max_sequence_tokens;
-  kv.owned_ = plan.OwnedBlocks(max_sequence_tokens, rank);
+  kv.owned_ = std::move(owned);
   int64_t slot = 0;
   for (const BlockRange& run : kv.owned_) {
     kv.first_slots_.push_back(slot);
@@ -44,8 +51,8 @@ void SequenceKv::Store(int32_t layer, absl::Span<const PositionRun> runs, const 
       const int64_t end = std::min(run.end, (BlockOf(begin) + 1) * kBlockTokens);
       const int64_t slot = SlotOf(BlockOf(begin));
       if (slot >= 0) arena_.StoreRows(layer, slot, begin % kBlockTokens, end - begin, k, v);
-      k += (end - begin) * row_size;
-      v += (end - begin) * row_size;
+      if (k != nullptr) k += (end - begin) * row_size;
+      if (v != nullptr) v += (end - begin) * row_size;
       begin = end;
     }
   }

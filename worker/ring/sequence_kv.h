@@ -22,6 +22,9 @@ class SequenceKv {
   // `max_sequence_tokens`: prompt and all tokens that may be generated. RESOURCE_EXHAUSTED as KvArena::Create.
   static absl::StatusOr<SequenceKv> Create(const AttentionShape& shape, int32_t layers, const ShardPlan& plan, int rank,
                                            int64_t max_sequence_tokens);
+  // The same for blocks that were dealt otherwise: `owned` are maximal ascending runs.
+  static absl::StatusOr<SequenceKv> Create(const AttentionShape& shape, int32_t layers, std::vector<BlockRange> owned,
+                                           int64_t max_sequence_tokens);
 
   // What Create will reserve, for admission: linear in the rank's own tokens.
   static size_t KvBytes(const AttentionShape& shape, int32_t layers, const ShardPlan& plan, int rank,
@@ -33,7 +36,7 @@ class SequenceKv {
   size_t reserved_bytes() const { return arena_.reserved_bytes(); }
 
   // Keeps the rows of `runs` that lie in owned blocks; the others are skipped. Rows are the runs' positions in order:
-  // k and v are [TotalRows(runs), kv_heads, head_dim].
+  // k and v are [TotalRows(runs), kv_heads, head_dim]; one of them may be null and is then kept another time.
   void Store(int32_t layer, absl::Span<const PositionRun> runs, const float* k, const float* v);
 
   // All owned blocks of the first `sequence_tokens` positions of one layer, one block after the other.

@@ -14,6 +14,7 @@ struct AttendCall {
   absl::Span<const KvBlock> run;
   const MaskSpec& mask;
   absl::Span<const PartialNode> nodes;
+  ScoreTransform score = {};  // slopes [q_heads]
 
   int group() const { return shape.q_heads / shape.kv_heads; }
   bool paired() const { return shape.kv_type == KvType::kBf16; }
@@ -25,6 +26,8 @@ struct AttendCall {
   const std::byte* Values(const KvBlock& block, int32_t kv_head) const {
     return Keys(block, kv_head) + KvBlockValueOffset(shape);
   }
+  // From the first key of `block` to a query at `position`.
+  int32_t Distance(int64_t position, const KvBlock& block) const;
   // scale * log2(e), rounded once: scores are in units of log2.
   float factor() const;
 };

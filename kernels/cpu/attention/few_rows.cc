@@ -66,15 +66,14 @@ class FewRows {
         workspace_(workspace),
         subtrees_(workspace.subtrees) {
     subtrees_.clear();
-    visible_ = {VisiblePositions(call.mask, call.queries.first_position).begin,
-                VisiblePositions(call.mask, call.queries.first_position + rows_ - 1).end};
+    visible_ = VisibleKeys(call.mask, call.queries.first_position, call.queries.first_position + rows_);
     const int64_t blocks = call.blocks().end - call.blocks().begin;
     int task_level = kTaskLevel;
     while (task_level > 0 && (blocks >> task_level) * call.shape.kv_heads < kTasksPerThread * threads) --task_level;
     for (size_t n = 0; n < call.nodes.size(); ++n) {
       const NodeId node = call.nodes[n].id;
       const int level = std::min(node.level, task_level);
-      const BlockRange seen = VisibleBlocks(visible_, {node.begin(), node.end()});
+      const BlockRange seen = BlocksWith(visible_, {node.begin(), node.end()});
       if (seen.empty()) continue;
       for (int64_t i = seen.begin >> level; i <= (seen.end - 1) >> level; ++i) subtrees_.push_back({{level, i}, n});
     }
@@ -128,7 +127,7 @@ class FewRows {
   }
 
   int64_t FirstBlock(const Subtree& subtree) const {
-    return VisibleBlocks(visible_, {subtree.id.begin(), subtree.id.end()}).begin;
+    return BlocksWith(visible_, {subtree.id.begin(), subtree.id.end()}).begin;
   }
 
   // `then` are the keys to fetch when those of the subtree are all read.
@@ -141,16 +140,19 @@ class FewRows {
     slots.set_memory(scratch.Get(memory + call_.ops.few_rows_scratch(rows_, group, head_dim_)));
     TreeStack stack;
     const auto merge = [&](int slot) { slots.Merge(slot); };
-    const BlockRange seen = VisibleBlocks(visible_, {id.begin(), id.end()});
+    ScoreTransform score = call_.score;
+    if (score.slopes != nullptr) score.slopes += kv_head * group;
+    const BlockRange seen = BlocksWith(visible_, {id.begin(), id.end()});
     for (int64_t b = seen.begin; b < seen.end; ++b) {
       const KvBlock& block = call_.Block(b);
-      int32_t first[8], last[8];
+      int32_t first[8], last[8], distance[8];
       bool any = false;
       for (int row = 0; row < rows_; ++row) {
-        const KeyRange rows = VisibleRows(VisiblePositions(call_.mask, call_.queries.first_position + row), block);
+        const KeyRange rows = VisibleRows(VisibleKeys(call_.mask, call_.queries.first_position + row), block);
         first[row] = static_cast<int32_t>(rows.begin);
         last[row] = static_cast<int32_t>(rows.end);
         any |= !rows.empty();
+        if (score.slopes != nullptr) distance[row] = call_.Distance(call_.queries.first_position + row, block);
       }
       if (!any) continue;
       const int slot = stack.top();
@@ -165,6 +167,8 @@ class FewRows {
                                 .group = group,
                                 .first = first,
                                 .last = last,
+                                .score = score,
+                                .distance = distance,
                                 .scratch = slots.o(0) + memory,
                                 .o = slots.o(slot),
                                 .m = slots.m(slot),

@@ -9,6 +9,7 @@
 #include "kernels/cpu/attention/definition.h"
 #include "kernels/cpu/attention/exp2.h"
 #include "kernels/cpu/attention/ops.h"
+#include "kernels/cpu/attention/transform.h"
 #include "kernels/cpu/simd/scalar.h"
 
 namespace rondo::attention {
@@ -231,6 +232,9 @@ struct FewRowsKernel {
       for (int i = 0; i < kCount * a.head_dim; ++i) o[i] = 0;
       return;
     }
+    if (Transforms(a.score)) {
+      for (int i = 0; i < kCount; ++i) Transform(a, row, pair - row * a.group + i, scores + i * kTokens, begin, end);
+    }
     Weights<kCount, sizeof(T) == 2>(scores, begin, end, a.m + pair, a.l + pair);
     const T* values = reinterpret_cast<const T*>(a.values);
     // The first heads fetch the next block; the others fetch what is here anyway.
@@ -248,6 +252,19 @@ struct FewRowsKernel {
     }
     while (a.head_dim - d >= kN) columns.template operator()<1, false>(0);
     if (d < a.head_dim) columns.template operator()<1, true>(a.head_dim - d);
+  }
+
+  // Soft cap and bias of one head's scores. What lies around [begin, end) is hidden afterwards.
+  [[gnu::noinline]] static void Transform(const FewRowsBlock& a, int row, int head, float* s, int begin, int end) {
+    const F cap = V::Set(a.score.cap), rate = V::Set(a.score.cap_rate);
+    const F slope = V::Set(a.score.slopes != nullptr ? a.score.slopes[head] : 0.0f);
+    const int distance = a.score.slopes != nullptr ? a.distance[row] : 0;
+    for (int k = begin / kN * kN; k < end; k += kN) {
+      F x = V::Load(s + k);
+      if (a.score.cap != 0) x = SoftCap<V>(x, cap, rate);
+      if (a.score.slopes != nullptr) x = Bias<V>(x, slope, V::SubI(V::SetI(distance - k), V::Iota()));
+      V::Store(s + k, x);
+    }
   }
 
   // Lanes of the first and last vector that are not in [begin, end): no score.

@@ -26,6 +26,7 @@ constexpr AttentionOps MakeOps() {
           .few_rows_scratch = FewRowsKernel<V>::Scratch,
           .few_rows_block = FewRowsKernel<V>::Block,
           .merge_rows = RowKernel<V>::Merge,
+          .merge_sinks = RowKernel<V>::MergeSinks,
           .finish_rows = RowKernel<V>::Finish};
 }
 

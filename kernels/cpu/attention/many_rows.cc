@@ -18,10 +18,11 @@ namespace {
 constexpr int kStripsPerTile = 8;
 
 struct Strip {
-  int64_t first_pair = 0;  // pairs of (row, head of the group), row-major
-  int count = 0;           // of its lanes that are in use
-  KeyRange first_row;      // visible positions of the first and the last row
-  KeyRange last_row;
+  int64_t first_pair = 0;       // pairs of (row, head of the group), row-major
+  int count = 0;                // of its lanes that are in use
+  KeyRange visible[kMaxLanes];  // positions each lane may see: both ends ascend
+  int64_t position[kMaxLanes] = {};
+  float slopes[kMaxLanes] = {};  // if there are any
   const float* q = nullptr;
   float* slots = nullptr;
   TreeStack stack;
@@ -73,12 +74,14 @@ class Tile {
       Strip& strip = strips_[i];
       strip.first_pair = first_pair + int64_t{i} * ops_.lanes;
       strip.count = static_cast<int>(std::min<int64_t>(ops_.lanes, end_pair - strip.first_pair));
-      strip.first_row = Visible(strip, 0);
-      strip.last_row = Visible(strip, ops_.lanes - 1);
       strip.slots = memory + partials[i];
       const float* rows[kMaxLanes];
       for (int lane = 0; lane < ops_.lanes; ++lane) {
         rows[lane] = call.queries.q + PairOf(strip, lane) * head_dim_;
+        strip.position[lane] = call.queries.first_position + Pair(strip, lane) / call.group();
+        strip.visible[lane] = VisibleKeys(call.mask, strip.position[lane]);
+        if (call.score.slopes != nullptr)
+          strip.slopes[lane] = call.score.slopes[PairOf(strip, lane) % call.shape.q_heads];
       }
       ops_.pack_queries(rows, head_dim_, call.factor(), call.paired(), memory + q[i]);
       strip.q = memory + q[i];
@@ -86,9 +89,9 @@ class Tile {
   }
 
   void Run() {
-    const KeyRange visible{strips_[0].first_row.begin, strips_[strip_count_ - 1].last_row.end};
+    const KeyRange visible{strips_[0].visible[0].begin, Last(strips_[strip_count_ - 1]).end};
     for (const PartialNode& node : call_.nodes) {
-      const BlockRange blocks = VisibleBlocks(visible, {node.id.begin(), node.id.end()});
+      const BlockRange blocks = BlocksWith(visible, {node.id.begin(), node.id.end()});
       for (int64_t b = blocks.begin; b < blocks.end; ++b) AttendBlock(call_.Block(b));
       for (int i = 0; i < strip_count_; ++i) WriteNode(strips_[i], node);
     }
@@ -101,18 +104,17 @@ class Tile {
     const int64_t pair = Pair(strip, lane), group = call_.group();
     return pair / group * call_.shape.q_heads + kv_head_ * group + pair % group;
   }
-  KeyRange Visible(const Strip& strip, int lane) const {
-    return VisiblePositions(call_.mask, call_.queries.first_position + Pair(strip, lane) / call_.group());
-  }
+  const KeyRange& Last(const Strip& strip) const { return strip.visible[ops_.lanes - 1]; }
 
   void AttendBlock(const KvBlock& block) {
-    const KeyRange rows{VisibleRows(strips_[0].first_row, block).begin,
-                        VisibleRows(strips_[strip_count_ - 1].last_row, block).end};
+    const KeyRange rows{VisibleRows(strips_[0].visible[0], block).begin,
+                        VisibleRows(Last(strips_[strip_count_ - 1]), block).end};
     if (rows.empty()) return;
     StripBlock args;
     args.scores = scores_;
     args.paired = call_.paired();
     args.head_dim = head_dim_;
+    args.score = call_.score;
     Pack(block, rows, &args);
     const auto merge = [&](Strip& strip) {
       return [&](int slot) {
@@ -122,14 +124,17 @@ class Tile {
     };
     for (int i = 0; i < strip_count_; ++i) {
       Strip& strip = strips_[i];
-      const KeyRange low = VisibleRows(strip.first_row, block), high = VisibleRows(strip.last_row, block);
+      const KeyRange low = VisibleRows(strip.visible[0], block), high = VisibleRows(Last(strip), block);
       if (high.end <= low.begin) continue;
-      alignas(64) int32_t first[kMaxLanes], last[kMaxLanes];
+      if (args.score.slopes != nullptr) args.score.slopes = strip.slopes;
+      alignas(64) int32_t first[kMaxLanes], last[kMaxLanes], distance[kMaxLanes];
       for (int lane = 0; lane < ops_.lanes; ++lane) {
-        const KeyRange own = VisibleRows(Visible(strip, lane), block);
+        const KeyRange own = VisibleRows(strip.visible[lane], block);
         first[lane] = static_cast<int32_t>(own.begin);
         last[lane] = static_cast<int32_t>(own.end);
+        if (args.score.slopes != nullptr) distance[lane] = call_.Distance(strip.position[lane], block);
       }
+      args.distance = distance;
       args.first = first;
       args.last = last;
       args.q = strip.q;

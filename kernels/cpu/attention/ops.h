@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/attention/score.h"
+
 namespace rondo::attention {
 
 inline constexpr int kMaxLanes = 48;  // of a strip, over all instruction sets
@@ -20,29 +22,33 @@ struct StripBlock {
   bool values_finite = true;
   bool paired = false;  // bf16: order of pairs is odd, even; p is rounded to bf16
   int head_dim = 0;
-  const int32_t* first = nullptr;  // [lanes], ascending: lane i sees keys [first[i], last[i]) of the block
-  const int32_t* last = nullptr;   // [lanes], ascending
-  float* scores = nullptr;         // [256][lanes], scratch
-  float* partial = nullptr;        // out
+  const int32_t* first = nullptr;     // [lanes], ascending: lane i sees keys [first[i], last[i]) of the block
+  const int32_t* last = nullptr;      // [lanes], ascending
+  ScoreTransform score;               // slopes [lanes]
+  const int32_t* distance = nullptr;  // [lanes], from the block's first key to the lane's query; if there are slopes
+  float* scores = nullptr;            // [256][lanes], scratch
+  float* partial = nullptr;           // out
 };
 
 // A few query rows of one KV head's group against one block. The rows' (row, head) pairs are row-major.
 struct FewRowsBlock {
   const float* q = nullptr;  // [rows * group][head_dim], scaled (and rounded to bf16 if paired)
   const std::byte* keys = nullptr;
-  const std::byte* values = nullptr;  // both [256][head_dim] of the KV type
+  const std::byte* values = nullptr;     // both [256][head_dim] of the KV type
   const std::byte* next_keys = nullptr;  // of the block that will be asked for next, or any address: for prefetching
   bool paired = false;
   int tokens = 0;
   int head_dim = 0;
   int rows = 0;
   int group = 0;
-  const int32_t* first = nullptr;  // [rows]
-  const int32_t* last = nullptr;   // [rows]
-  float* scratch = nullptr;        // few_rows_scratch floats
-  float* o = nullptr;              // [rows * group][head_dim], out
-  float* m = nullptr;              // [rows * group], out
-  float* l = nullptr;              // [rows * group], out
+  const int32_t* first = nullptr;     // [rows]
+  const int32_t* last = nullptr;      // [rows]
+  ScoreTransform score;               // slopes [group]
+  const int32_t* distance = nullptr;  // [rows], from the block's first key to the row; if there are slopes
+  float* scratch = nullptr;           // few_rows_scratch floats
+  float* o = nullptr;                 // [rows * group][head_dim], out
+  float* m = nullptr;                 // [rows * group], out
+  float* l = nullptr;                 // [rows * group], out
 };
 
 struct AttentionOps {
@@ -66,10 +72,15 @@ struct AttentionOps {
   size_t (*few_rows_scratch)(int rows, int group, int head_dim) = nullptr;  // in floats
   void (*few_rows_block)(const FewRowsBlock& args) = nullptr;
 
-  // `count` rows of o [count][head_dim], m and l: left <- merge(left, right), and the finish without lse.
+  // `count` rows of o [count][head_dim], m and l: left <- merge(left, right).
   void (*merge_rows)(int64_t count, int head_dim, float* o, float* m, float* l, const float* right_o,
                      const float* right_m, const float* right_l) = nullptr;
-  void (*finish_rows)(int64_t count, int head_dim, const float* o, const float* l, float* out) = nullptr;
+  // m and l of `count` rows (arrays padded to a multiple of 16) <- merged with their sinks in units of log2; weight:
+  // what o is then to be multiplied by.
+  void (*merge_sinks)(int64_t count, const float* sinks, float* m, float* l, float* weight) = nullptr;
+  // The finish without lse; weight may be null.
+  void (*finish_rows)(int64_t count, int head_dim, const float* o, const float* l, const float* weight,
+                      float* out) = nullptr;
 };
 
 // Per-instruction-set tables, each in a translation unit of its own.

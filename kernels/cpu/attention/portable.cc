@@ -12,6 +12,7 @@
 #include "kernels/cpu/attention/definition.h"
 #include "kernels/cpu/attention/factories.h"
 #include "kernels/cpu/attention/lse.h"
+#include "kernels/cpu/attention/score_settings.h"
 #include "kernels/cpu/attention/tree_stack.h"
 #include "kernels/cpu/attention/visible.h"
 
@@ -39,6 +40,31 @@ float Weight(float s, float m) {
   return scaled < kSmallestNormal ? 0.0f : static_cast<float>(scaled);
 }
 
+// cap * tanh(s / cap), both in units of log2.
+float SoftCap(float s, float softcap) {
+  if (std::isnan(s)) return s;
+  const float x = std::max(kFlatTanh, std::abs(s) * CapRate(softcap));  // t = 2^x, tanh = (1 - t) / (1 + t)
+  const float n = std::nearbyint(x);
+  const float f = x - n;
+  float p = kExp2Minus1[4];
+  for (int i = 3; i >= 0; --i) p = std::fma(p, f, kExp2Minus1[i]);
+  const float w = std::ldexp(1.0f, static_cast<int>(n));  // t = w + h
+  const float h = w * (p * f);
+  return std::copysign(CapInLog2(softcap) * (((1.0f - w) - h) / ((1.0f + w) + h)), s);
+}
+
+// NaN counts as the lowest.
+float Clamped(float s) { return s > kMinScore ? std::min(s, kMaxScore) : kMinScore; }
+
+// What becomes of a score.
+float Transform(const ScoreSpec& score, int32_t head, int64_t distance, float s) {
+  if (score.softcap != 0) s = SoftCap(s, score.softcap);
+  if (score.alibi_slopes != nullptr) {
+    s = std::fma(BiasSlope(score.alibi_slopes[head]), static_cast<float>(std::abs(distance)), s);
+  }
+  return Clamped(s);
+}
+
 // 2^d for an integer d <= 0.
 float PowerOfTwo(float d) { return d < -126.0f ? 0.0f : std::ldexp(1.0f, static_cast<int>(d)); }
 
@@ -55,6 +81,14 @@ void MergePartials(float* m, float* l, float* o, float right_m, float right_l, c
   *m = max;
   *l = std::fma(*l, left_weight, right_l * right_weight);
   for (int d = 0; d < head_dim; ++d) o[d] = std::fma(o[d], left_weight, right_o[d] * right_weight);
+}
+
+// The sink as the partial of one more key, which has no value.
+void MergeSink(Partial* root, float sink) {
+  const float s = Clamped(SinkInLog2(sink));
+  const float m = std::ceil(s) + 0.0f;
+  const std::vector<float> none(root->o.size());
+  MergePartials(&root->m, &root->l, root->o.data(), m, Weight(s, m), none.data(), static_cast<int>(none.size()));
 }
 
 // The keys and values of one KV head of one block, element by element.
@@ -101,12 +135,12 @@ class Portable final : public AttentionKernels {
   void Attend(const AttentionShape& shape, const QueryRows& queries, absl::Span<const KvBlock> run,
               const MaskSpec& mask, absl::Span<const PartialNode> nodes, ThreadPool& pool) const override {
     pool.Run(queries.count * shape.q_heads, [&](int64_t pair, int) {
-      const int64_t row = pair / shape.q_heads;
-      const KeyRange visible = VisiblePositions(mask, queries.first_position + row);
+      const int64_t position = queries.first_position + pair / shape.q_heads;
+      const KeyRange visible = VisibleKeys(mask, position);
       const float* q = queries.q + pair * shape.head_dim;
-      const int32_t kv_head = static_cast<int32_t>(pair % shape.q_heads) / (shape.q_heads / shape.kv_heads);
+      const int32_t head = static_cast<int32_t>(pair % shape.q_heads);
       for (const PartialNode& node : nodes) {
-        const Partial result = Node(shape, q, kv_head, visible, run, node.id);
+        const Partial result = Node(shape, q, head, position, visible, run, node.id);
         node.m[pair] = result.m;
         node.l[pair] = result.l;
         std::copy_n(result.o.begin(), shape.head_dim, node.o + pair * shape.head_dim);
@@ -128,19 +162,24 @@ class Portable final : public AttentionKernels {
               ThreadPool& pool) const override {
     pool.Run(count, [&](int64_t row, int) {
       for (int64_t i = row * shape.q_heads; i < (row + 1) * shape.q_heads; ++i) {
-        const float inverse = 1.0f / node.l[i];
-        for (int64_t j = i * shape.head_dim; j < (i + 1) * shape.head_dim; ++j) {
-          const float x = node.l[i] == 0 ? 0.0f : node.o[j] * inverse + 0.0f;
-          out[j] = std::isnan(x) ? std::bit_cast<float>(kNaN) : x;
+        const float* sink = shape.score.sinks == nullptr ? nullptr : shape.score.sinks + i % shape.q_heads;
+        Partial root{node.m[i], node.l[i], {node.o + i * shape.head_dim, node.o + (i + 1) * shape.head_dim}};
+        if (sink != nullptr) MergeSink(&root, *sink);
+        const float inverse = 1.0f / root.l;
+        for (int32_t d = 0; d < shape.head_dim; ++d) {
+          const float x = root.l == 0 ? 0.0f : root.o[d] * inverse + 0.0f;
+          out[i * shape.head_dim + d] = std::isnan(x) ? std::bit_cast<float>(kNaN) : x;
         }
-        if (lse != nullptr) lse[i] = NaturalLse(node.m[i], node.l[i]);
+        if (lse == nullptr) continue;
+        lse[i] = sink != nullptr && node.l[i] == 0 ? *sink : NaturalLse(root.m, root.l);
       }
     });
   }
 
  private:
-  static Partial Node(const AttentionShape& shape, const float* q, int32_t kv_head, const KeyRange& visible,
-                      absl::Span<const KvBlock> run, NodeId id) {
+  static Partial Node(const AttentionShape& shape, const float* q, int32_t head, int64_t position,
+                      const KeyRange& visible, absl::Span<const KvBlock> run, NodeId id) {
+    const int32_t kv_head = head / (shape.q_heads / shape.kv_heads);
     Partial slots[66];
     TreeStack stack;
     const auto merge = [&](int i) {
@@ -148,12 +187,12 @@ class Portable final : public AttentionKernels {
       MergePartials(&left.m, &left.l, left.o.data(), right.m, right.l, right.o.data(), shape.head_dim);
     };
     const int64_t front = run.front().index;
-    const BlockRange blocks = VisibleBlocks(visible, {id.begin(), id.end()});
+    const BlockRange blocks = BlocksWith(visible, {id.begin(), id.end()});
     for (int64_t b = blocks.begin; b < blocks.end; ++b) {
       const KvBlock& block = run[b - front];
       const KeyRange rows = VisibleRows(visible, block);
       if (rows.empty()) continue;
-      slots[stack.top()] = Block(shape, q, HeadRows(shape, block, kv_head), rows);
+      slots[stack.top()] = Block(shape, q, head, position - b * kBlockTokens, HeadRows(shape, block, kv_head), rows);
       stack.Push({0, b}, merge);
     }
     stack.Collapse(merge);
@@ -161,7 +200,9 @@ class Portable final : public AttentionKernels {
     return std::move(slots[0]);
   }
 
-  static Partial Block(const AttentionShape& shape, const float* q, const HeadRows& block, const KeyRange& rows) {
+  // The query is `distance` keys after the first of the block.
+  static Partial Block(const AttentionShape& shape, const float* q, int32_t head, int64_t distance,
+                       const HeadRows& block, const KeyRange& rows) {
     const bool bf16 = shape.kv_type == KvType::kBf16;
     const float factor = static_cast<float>(shape.scale * kLog2E);
     float scaled[256];
@@ -174,8 +215,7 @@ class Portable final : public AttentionKernels {
     for (int64_t k = rows.begin; k < rows.end; ++k) {
       s[k] = 0;
       InOrder(bf16, 0, shape.head_dim, [&](int64_t d) { s[k] = std::fma(scaled[d], block.Key(k, d), s[k]); });
-      if (!(s[k] > kMinScore)) s[k] = kMinScore;  // NaN too
-      if (s[k] > kMaxScore) s[k] = kMaxScore;
+      s[k] = Transform(shape.score, head, distance - k, s[k]);
       out.m = std::max(out.m, std::ceil(s[k]) + 0.0f);  // never -0
     }
     float p[kBlockTokens];

@@ -13,6 +13,7 @@ namespace {
 template <typename V>
 struct RowKernel {
   using F = typename V::F;
+  using M = typename V::M;
   static constexpr int kN = V::kLanes;
 
   static void Merge(int64_t count, int head_dim, float* o, float* m, float* l, const float* right_o,
@@ -40,7 +41,21 @@ struct RowKernel {
     }
   }
 
-  static void Finish(int64_t count, int head_dim, const float* o, const float* l, float* out) {
+  static void MergeSinks(int64_t count, const float* sinks, float* m, float* l, float* weight) {
+    for (int64_t i = 0; i < count; i += kN) {
+      const F sink = Clamp<V>(V::Load(sinks + i));
+      const F sink_m = IntegerMax<V>(sink), sink_l = Exp2<V>::For(sink_m)(sink);
+      const F own_m = V::Load(m + i), own_l = V::Load(l + i);
+      const M empty = V::Equal(own_l, V::Zero());
+      const F top = V::Max(own_m, sink_m);
+      const F a = PowerOfTwo<V>(V::Sub(own_m, top)), b = PowerOfTwo<V>(V::Sub(sink_m, top));
+      V::Store(m + i, V::Select(empty, sink_m, top));
+      V::Store(l + i, V::Select(empty, sink_l, V::Fma(own_l, a, V::Mul(sink_l, b))));
+      V::Store(weight + i, V::Select(empty, V::Zero(), a));
+    }
+  }
+
+  static void Finish(int64_t count, int head_dim, const float* o, const float* l, const float* weight, float* out) {
     const F nan = V::AsFloat(V::SetI(static_cast<int32_t>(kNaN)));
     for (int64_t i = 0; i < count; ++i, o += head_dim, out += head_dim) {
       if (l[i] == 0) {
@@ -48,7 +63,9 @@ struct RowKernel {
         continue;
       }
       const F inverse = V::Set(1.0f / l[i]);
+      const F own = V::Set(weight == nullptr ? 1.0f : weight[i]);  // times 1 changes no bit that comes out
       const auto finish = [&](F x) {
+        x = V::Mul(x, own);
         x = V::Add(V::Mul(x, inverse), V::Zero());
         return V::Select(V::Equal(x, x), x, nan);
       };

@@ -8,6 +8,7 @@
 #include "kernels/cpu/attention/definition.h"
 #include "kernels/cpu/attention/exp2.h"
 #include "kernels/cpu/attention/ops.h"
+#include "kernels/cpu/attention/transform.h"
 #include "kernels/cpu/simd/scalar.h"
 
 namespace rondo::attention {
@@ -107,6 +108,7 @@ struct StripKernel {
     float* l = m + kLanes;
     alignas(64) float max[kLanes];
     Scores(a, begin, end, max);
+    if (Transforms(a.score)) Transform(a, begin, end, max);
     Exp2<V> weight[kVectors];
     F sum[kVectors];
     for (int c = 0; c < kVectors; ++c) {
@@ -224,6 +226,37 @@ struct StripKernel {
           V::Store(max + c * kN, V::Max(x, V::Load(max + c * kN)));
         }
       }
+    }
+  }
+
+  // Soft cap and bias, and the maxima again.
+  [[gnu::noinline]] static void Transform(const StripBlock& a, int begin, int end, float* max) {
+    if (a.score.slopes == nullptr) {
+      TransformAs<true, false>(a, begin, end, max);
+    } else if (a.score.cap == 0) {
+      TransformAs<false, true>(a, begin, end, max);
+    } else {
+      TransformAs<true, true>(a, begin, end, max);
+    }
+  }
+
+  template <bool kCap, bool kBias>
+  static void TransformAs(const StripBlock& a, int begin, int end, float* max) {
+    const F cap = V::Set(a.score.cap), rate = V::Set(a.score.cap_rate);
+    for (int c = 0; c < kVectors; ++c) {
+      const F slope = kBias ? V::Load(a.score.slopes + c * kN) : V::Zero();
+      const typename V::I distance = kBias ? V::LoadI(a.distance + c * kN) : V::SetI(0);
+      F top = V::Set(kUnseen);
+      for (int k = begin; k < end; ++k) {
+        float* at = a.scores + k * kLanes + c * kN;
+        F s = V::Load(at);
+        if constexpr (kCap) s = SoftCap<V>(s, cap, rate);
+        if constexpr (kBias) s = Bias<V>(s, slope, V::SubI(distance, V::SetI(k)));
+        if (k < a.first[kLanes - 1] || k >= a.last[0]) s = V::Select(Visible(a, k, c), s, V::Set(kUnseen));
+        top = V::Max(s, top);
+        V::Store(at, s);
+      }
+      V::Store(max + c * kN, top);
     }
   }
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/bf16.h"
 #include "kernels/cpu/attention/factories.h"
 #include "kernels/fold_nodes.h"
@@ -35,11 +36,39 @@ const std::vector<const AttentionKernels*>& TestedKernels() {
   return kernels;
 }
 
+void Problem::SetSlopes(std::vector<float> values) {
+  slopes = std::make_shared<const std::vector<float>>(std::move(values));
+  shape.score.alibi_slopes = slopes->data();
+}
+
+void Problem::SetSinks(std::vector<float> values) {
+  sinks = std::make_shared<const std::vector<float>>(std::move(values));
+  shape.score.sinks = sinks->data();
+}
+
+void Problem::SetSequences(std::vector<int64_t> values) {
+  starts = std::make_shared<const std::vector<int64_t>>(std::move(values));
+  mask.sequence_starts = *starts;
+}
+
+bool Problem::Sees(int64_t position, int64_t key) const {
+  if (mask.causal && key > position) return false;
+  if (mask.window > 0 && std::abs(position - key) >= mask.window) return false;
+  if (starts == nullptr) return true;
+  for (size_t i = 0; i + 1 < starts->size(); ++i) {
+    const int64_t begin = (*starts)[i], end = (*starts)[i + 1];
+    if (begin <= position && position < end) return begin <= key && key < end;
+  }
+  return false;
+}
+
 std::string Problem::Describe() const {
   const char* type = shape.kv_type == KvType::kBf16 ? " bf16" : " f32";
   return absl::StrCat(shape.q_heads, ":", shape.kv_heads, " heads of ", shape.head_dim, type, ", tokens ", tokens,
                       ", queries ", first_position, "+", count, mask.causal ? ", causal" : ", full", ", window ",
-                      mask.window);
+                      mask.window, ", sequences ", starts == nullptr ? "one" : absl::StrJoin(*starts, " "),
+                      ", soft cap ", shape.score.softcap, slopes == nullptr ? "" : ", slopes",
+                      sinks == nullptr ? "" : absl::StrCat(", sinks ", absl::StrJoin(*sinks, " ")));
 }
 
 void FillRandom(Problem* problem, Values values, std::mt19937* random) {
@@ -138,7 +167,12 @@ Answer Solve(const AttentionKernels& kernels, const Problem& problem, int64_t be
   const int64_t pairs = (end - begin) * problem.shape.q_heads;
   Answer answer{std::vector<float>(pairs * problem.shape.head_dim, 0.0f),
                 std::vector<float>(pairs, -std::numeric_limits<float>::infinity())};
-  if (pairs == 0 || blocks.all().empty()) return answer;
+  if (pairs == 0) return answer;
+  if (blocks.all().empty()) {
+    if (problem.sinks == nullptr) return answer;
+    for (int64_t i = 0; i < pairs; ++i) answer.lse[i] = (*problem.sinks)[i % problem.shape.q_heads];
+    return answer;
+  }
   Nodes nodes = AttendRun(kernels, problem, begin, end, blocks.all(), pool);
   const PartialNode root = FoldNodes(kernels, problem.shape, end - begin, nodes.nodes(), pool);
   kernels.Finish(problem.shape, end - begin, root, answer.out.data(), answer.lse.data(), pool);
@@ -155,17 +189,25 @@ Exact Oracle(const Problem& problem) {
       std::vector<std::pair<int64_t, double>> seen;
       double max = -std::numeric_limits<double>::infinity();
       for (int64_t key = 0; key < problem.tokens; ++key) {
-        if (problem.mask.causal && key > position) continue;
-        if (problem.mask.window > 0 && position - key >= problem.mask.window) continue;
+        if (!problem.Sees(position, key)) continue;
         double score = 0;
         for (int32_t d = 0; d < s.head_dim; ++d) {
           score += double{problem.q[(row * s.q_heads + head) * s.head_dim + d]} *
                    double{problem.k[(key * s.kv_heads + kv_head) * s.head_dim + d]};
         }
-        seen.emplace_back(key, score * s.scale);
+        score *= s.scale;
+        exact.largest_score = std::max(exact.largest_score, std::abs(score));
+        if (s.score.softcap > 0) score = s.score.softcap * std::tanh(score / s.score.softcap);
+        if (problem.slopes != nullptr) score -= (*problem.slopes)[head] * static_cast<double>(std::abs(position - key));
+        exact.largest_score = std::max(exact.largest_score, std::abs(score));
+        seen.emplace_back(key, score);
         max = std::max(max, seen.back().second);
       }
       double sum = 0;
+      if (problem.sinks != nullptr) {
+        max = std::max(max, double{(*problem.sinks)[head]});
+        sum = std::exp((*problem.sinks)[head] - max);
+      }
       std::vector<double> out(s.head_dim, 0.0);
       for (const auto& [key, score] : seen) {
         const double p = std::exp(score - max);

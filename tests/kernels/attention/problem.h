@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -25,6 +26,15 @@ struct Problem {
   int64_t count = 0;
   std::vector<float> q;     // [count, q_heads, head_dim]
   std::vector<float> k, v;  // [tokens, kv_heads, head_dim], as rounded to the KV type
+
+  // Copies of a problem share what its shape and mask point to.
+  void SetSlopes(std::vector<float> slopes);
+  void SetSinks(std::vector<float> sinks);
+  void SetSequences(std::vector<int64_t> starts);
+  std::shared_ptr<const std::vector<float>> slopes, sinks;
+  std::shared_ptr<const std::vector<int64_t>> starts;
+
+  bool Sees(int64_t position, int64_t key) const;  // the mask in words, key by key
 
   std::string Describe() const;
 };
@@ -74,6 +84,7 @@ Answer Solve(const AttentionKernels& kernels, const Problem& problem, int64_t be
 struct Exact {
   std::vector<double> out;
   std::vector<double> lse;
+  double largest_score = 0;  // of those seen, before and after soft cap and bias
 };
 Exact Oracle(const Problem& problem);
 

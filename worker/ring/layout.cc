@@ -1,0 +1,83 @@
+#include "worker/ring/layout.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "rondo/visible.h"
+
+namespace rondo {
+namespace {
+
+// Canonical block of a position that may be negative.
+int64_t FloorBlock(int64_t position) {
+  return position >= 0 ? BlockOf(position) : -((kBlockTokens - 1 - position) / kBlockTokens);
+}
+
+std::vector<Strip> CutStrips(const MaskSpec& mask, int64_t kv_tokens, absl::Span<const PositionRun> runs) {
+  std::vector<Strip> strips;
+  int64_t row = 0;
+  for (const PositionRun& run : runs) {
+    for (int64_t begin = run.begin; begin < run.end;) {
+      const int64_t end = std::min(run.end, (FloorBlock(begin) + 1) * kBlockTokens);
+      strips.push_back({begin, row, end - begin, VisibleBlocks(mask, begin, end, {0, BlocksFor(kv_tokens)})});
+      row += end - begin;
+      begin = end;
+    }
+  }
+  return strips;
+}
+
+}  // namespace
+
+RingLayout MakeLayout(const MaskSpec& mask, int64_t kv_tokens, absl::Span<const std::vector<PositionRun>> rows,
+                      std::vector<std::vector<BlockRange>> blocks) {
+  RONDO_CHECK(rows.size() == blocks.size());
+  RingLayout layout;
+  layout.kv_tokens = kv_tokens;
+  for (const std::vector<PositionRun>& runs : rows) layout.strips.push_back(CutStrips(mask, kv_tokens, runs));
+  layout.blocks = std::move(blocks);
+  return layout;
+}
+
+RingLayout ChunkLayout(const MaskSpec& mask, const ShardPlan& plan, int64_t chunk) {
+  const int64_t end = plan.Chunk(chunk).end;
+  std::vector<std::vector<PositionRun>> rows;
+  std::vector<std::vector<BlockRange>> blocks;
+  for (int rank = 0; rank < plan.world(); ++rank) {
+    rows.push_back(plan.Rows(chunk, rank));
+    blocks.push_back(plan.OwnedBlocks(end, rank));
+  }
+  return MakeLayout(mask, end, rows, std::move(blocks));
+}
+
+std::vector<BlockRange> UnionVisible(absl::Span<const Strip> strips) {
+  std::vector<BlockRange> ranges;
+  for (const Strip& strip : strips) {
+    if (!strip.visible.empty()) ranges.push_back(strip.visible);
+  }
+  std::sort(ranges.begin(), ranges.end());
+  size_t last = 0;
+  for (size_t i = 1; i < ranges.size(); ++i) {
+    if (ranges[i].begin <= ranges[last].end) {
+      ranges[last].end = std::max(ranges[last].end, ranges[i].end);
+    } else {
+      ranges[++last] = ranges[i];
+    }
+  }
+  if (!ranges.empty()) ranges.resize(last + 1);
+  return ranges;
+}
+
+bool Contains(absl::Span<const BlockRange> ranges, int64_t block) {
+  const auto after = std::upper_bound(ranges.begin(), ranges.end(), block,
+                                      [](int64_t b, const BlockRange& range) { return b < range.begin; });
+  return after != ranges.begin() && block < (after - 1)->end;
+}
+
+bool Overlaps(absl::Span<const BlockRange> ranges, BlockRange with) {
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [with](const BlockRange& range) { return !Intersect(range, with).empty(); });
+}
+
+}  // namespace rondo

@@ -1,0 +1,52 @@
+// Who brings which queries and who keeps which blocks in one exchange of the ring, with what each query strip may see:
+// from here on the strategies know nothing of plans, chunks or masks. A pure function of its arguments.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "rondo/attention.h"
+#include "rondo/attention_kernels.h"
+#include "rondo/canonical.h"
+#include "rondo/plan.h"
+
+namespace rondo {
+
+// Query rows of consecutive positions inside one canonical block: short enough to notice a cancellation, and to skip
+// blocks that none of its rows may see.
+struct Strip {
+  int64_t first_position = 0;
+  int64_t first_row = 0;  // in its rank's q and out
+  int64_t count = 0;
+  BlockRange visible;  // exactly the blocks in which some row sees a key
+};
+
+struct RingLayout {
+  int64_t kv_tokens = 0;
+  std::vector<std::vector<Strip>> strips;       // by rank
+  std::vector<std::vector<BlockRange>> blocks;  // by rank, ascending and maximal, of [0, BlocksFor(kv_tokens))
+
+  int world() const { return static_cast<int>(strips.size()); }
+};
+
+// `rows` and `blocks` by rank; rows are positions, which may be negative.
+RingLayout MakeLayout(const MaskSpec& mask, int64_t kv_tokens, absl::Span<const std::vector<PositionRun>> rows,
+                      std::vector<std::vector<BlockRange>> blocks);
+
+// One prefill chunk of a planned sequence.
+RingLayout ChunkLayout(const MaskSpec& mask, const ShardPlan& plan, int64_t chunk);
+
+// Union of what the strips see, ascending and disjoint.
+std::vector<BlockRange> UnionVisible(absl::Span<const Strip> strips);
+
+// Of ascending, disjoint ranges.
+bool Contains(absl::Span<const BlockRange> ranges, int64_t block);
+bool Overlaps(absl::Span<const BlockRange> ranges, BlockRange with);
+
+inline BlockRange Intersect(BlockRange a, BlockRange b) {
+  const BlockRange both{a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};
+  return both.empty() ? BlockRange{both.begin, both.begin} : both;
+}
+
+}  // namespace rondo

@@ -1,0 +1,19 @@
+// Which partial nodes a holder of some blocks gives to whoever finishes a row: the fewest that the law allows; used
+// where nodes travel (pass-Q, decode). Pure; sender and receiver both call it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "rondo/canonical.h"
+
+namespace rondo {
+
+// The largest tree nodes whose blocks inside `visible` are not none and all in `owned` (ascending, disjoint, maximal);
+// in ascending order. Blocks outside `visible` are the identity of a merge, so such a node is the fold of what its
+// holder has of it, and nobody else has a part in it. Each is a fold of one or more neighbours among the complete
+// subtrees DyadicNodes(run of owned, inside visible). At most 2 * log2 of them for each run, and often fewer.
+std::vector<NodeId> OwnNodes(absl::Span<const BlockRange> owned, BlockRange visible);
+
+}  // namespace rondo

@@ -1,0 +1,45 @@
+// Computes what one rank's own blocks give to a strip of queries: the nodes of OwnNodes; used by pass-Q and decode.
+#pragma once
+
+#include <vector>
+
+#include "absl/types/span.h"
+#include "worker/ring/layout.h"
+#include "worker/ring/node_forest.h"
+#include "worker/ring/ring_context.h"
+
+namespace rondo {
+
+class OwnNodeAttender {
+ public:
+  OwnNodeAttender(RingContext& context, int64_t most_rows) : context_(context), pool_(context.kv.shape(), most_rows) {}
+
+  // Names this rank's blocks of `owned` in one layer; until the next call.
+  void View(absl::Span<const BlockRange> owned, int32_t layer, int64_t kv_tokens);
+
+  // q [strip.count, q_heads, head_dim]. `targets` have the ids OwnNodes(owned, strip.visible), in order, and storage
+  // for strip.count rows.
+  void Attend(const Strip& strip, const float* q, absl::Span<const PartialNode> targets, ThreadPool& merge_threads);
+
+ private:
+  RingContext& context_;
+  NodePool pool_;
+  std::vector<std::vector<KvBlock>> runs_;
+  std::vector<PartialNode> parts_;
+  std::vector<PartialNode> fold_;
+};
+
+// A travelling node is o [count, q_heads, head_dim], m [count, q_heads], l [count, q_heads], float32.
+inline size_t NodeFloats(const AttentionShape& shape, int64_t count) {
+  return static_cast<size_t>(count) * shape.q_heads * (shape.head_dim + 2);
+}
+inline PartialNode NodeAt(const AttentionShape& shape, int64_t count, NodeId id, float* floats) {
+  PartialNode node;
+  node.id = id;
+  node.o = floats;
+  node.m = node.o + static_cast<size_t>(count) * shape.q_heads * shape.head_dim;
+  node.l = node.m + static_cast<size_t>(count) * shape.q_heads;
+  return node;
+}
+
+}  // namespace rondo

@@ -1,0 +1,116 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/types/span.h"
+#include "base/check.h"
+#include "rondo/ring.h"
+#include "worker/ring/pass_kv.h"
+#include "worker/ring/pass_q.h"
+#include "worker/ring/ring_context.h"
+#include "worker/ring/sequence_kv.h"
+#include "worker/ring/shares.h"
+
+namespace rondo {
+namespace {
+
+bool Covers(absl::Span<const PositionRun> runs, int64_t begin, int64_t end) {
+  for (const PositionRun& run : runs) {
+    if (begin >= run.begin && end <= run.end) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+struct RingAttend::Impl {
+  Impl(const RingProblem& p, const AttentionKernels& kernels, Transport& transport, ThreadPool& pool,
+       const RingShares& shares, RingLayout planned, SequenceKv made)
+      : problem(p),
+        layout(std::move(planned)),
+        kv(std::move(made)),
+        context{kernels, transport, pool, kv, p.mask, layout.world(), {}, nullptr},
+        q_rows(shares.q_rows[context.rank()]),
+        kv_rows(shares.kv_rows[context.rank()]),
+        pass_kv(context),
+        pass_q(context) {}
+
+  // Every row once, in whatever order and pieces, as long as a piece lies in one run.
+  void Store(int64_t row, int64_t count, const float* k, const float* v) {
+    RONDO_CHECK(count >= 0);
+    if (count == 0) return;
+    RONDO_CHECK(Covers(kv_rows, row, row + count));
+    const PositionRun run{row, row + count};
+    kv.Store(0, absl::MakeConstSpan(&run, 1), k, v);
+  }
+
+  const RingProblem problem;
+  const RingLayout layout;
+  SequenceKv kv;
+  RingContext context;
+  const std::vector<PositionRun> q_rows;
+  const std::vector<PositionRun> kv_rows;
+  PassKv pass_kv;
+  PassQ pass_q;
+};
+
+RingAttend::RingAttend(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+RingAttend::~RingAttend() = default;
+
+absl::StatusOr<std::unique_ptr<RingAttend>> RingAttend::Create(const RingProblem& problem,
+                                                               const AttentionKernels& kernels, Transport& transport,
+                                                               ThreadPool& pool) {
+  if (absl::Status valid = Validate(problem); !valid.ok()) return valid;
+  const RingShares shares = PlanShares(problem, transport.world_size());
+  RingLayout layout = ProblemLayout(problem, shares);
+  absl::StatusOr<SequenceKv> kv =
+      SequenceKv::Create(FullShape(problem), 1, layout.blocks[transport.rank()], problem.kv_tokens);
+  if (!kv.ok()) return kv.status();
+  return std::unique_ptr<RingAttend>(new RingAttend(
+      std::make_unique<Impl>(problem, kernels, transport, pool, shares, std::move(layout), *std::move(kv))));
+}
+
+absl::Span<const PositionRun> RingAttend::q_rows() const { return impl_->q_rows; }
+absl::Span<const PositionRun> RingAttend::kv_rows() const { return impl_->kv_rows; }
+
+size_t RingAttend::KvBytes(const RingProblem& problem, int world, int rank) {
+  const RingShares shares = PlanShares(problem, world);
+  int64_t blocks = 0;
+  for (const PositionRun& run : shares.kv_rows[rank]) blocks += BlocksFor(run.end) - BlockOf(run.begin);
+  return static_cast<size_t>(blocks) * KvBlockBytes(problem.shape);
+}
+
+size_t RingAttend::BufferBytes(const RingProblem& problem, int world, int rank) {
+  const RingLayout layout = ProblemLayout(problem, PlanShares(problem, world));
+  return 2 * Circulation::BufferBytes(PassKv::Units(problem.shape, layout), rank);
+}
+
+void RingAttend::StoreKeys(int64_t row, int64_t count, const float* k) { impl_->Store(row, count, k, nullptr); }
+void RingAttend::StoreValues(int64_t row, int64_t count, const float* v) { impl_->Store(row, count, nullptr, v); }
+
+absl::StatusOr<RingReport> RingAttend::Run(const float* q, float* out, float* lse, const RingRunOptions& options,
+                                           const std::atomic<bool>& cancelled) {
+  RingContext& context = impl_->context;
+  RingReport report;
+  context.options = {options.job, options.wait_timeout};
+  context.cancelled = &cancelled;
+  context.peer_cancelled = false;
+  context.stats = {};
+  context.trace = &report.steps;
+  absl::Status ran;
+  report.choice.strategy = options.strategy;
+  if (report.choice.strategy == RingStrategy::kPassQ) {
+    impl_->pass_q.Begin(impl_->layout, 0);
+    ran = impl_->pass_q.Run(0, q, out, lse);
+  } else {
+    report.choice.strategy = RingStrategy::kPassKv;
+    impl_->pass_kv.Begin(impl_->layout, 0);
+    ran = impl_->pass_kv.Run(0, q, out, lse);
+  }
+  context.trace = nullptr;
+  if (!ran.ok()) return ran;
+  report.sent_bytes = context.stats.sent_bytes;
+  report.skipped_steps = context.stats.skipped_steps;
+  return report;
+}
+
+}  // namespace rondo
