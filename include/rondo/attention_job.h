@@ -27,8 +27,11 @@ struct AttentionJobSpec {
   RingProblem Problem() const {
     RingProblem p;
     p.shape = shape;
+    p.shape.score.softcap = softcap;
+    p.shape.score.alibi_slopes = alibi_slopes.empty() ? nullptr : alibi_slopes.data();
     p.mask.causal = causal;
     p.mask.window = window;
+    p.mask.sequence_starts = sequence_starts;
     p.q_tokens = q_tokens;
     p.kv_tokens = kv_tokens;
     p.sinks = sinks.empty() ? nullptr : sinks.data();
