@@ -1,20 +1,21 @@
 // rondo generate: asks the model about a document, or lets it continue a prompt, and streams the answer.
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "cli/client_channel.h"
 #include "cli/commands.h"
 #include "cli/duration.h"
 #include "cli/generate_call.h"
-#include "cli/json_out.h"
 #include "cli/npy_writer.h"
 #include "cli/progress.h"
 #include "cli/request_options.h"
+#include "cli/result_out.h"
 #include "cli/show.h"
 
 namespace rondo::cli {
@@ -29,45 +30,16 @@ struct Options {
   bool quiet = false;
 };
 
-Json ResultJson(const GenerateOutcome& outcome) {
-  const v1::Finished& r = outcome.result;
-  return Json{{"id", r.id()},
-              {"text", outcome.text},
-              {"tokens", outcome.tokens},
-              {"finish_reason", r.finish_reason()},
-              {"prompt_tokens", r.prompt_tokens()},
-              {"completion_tokens", r.completion_tokens()},
-              {"ttft_us", r.ttft_us()},
-              {"prefill_us", r.prefill_us()},
-              {"decode_us", r.decode_us()},
-              {"prefill_tokens_per_s", r.prefill_tokens_per_s()},
-              {"decode_tokens_per_s", r.decode_tokens_per_s()},
-              {"workers", r.workers()},
-              {"kernels", r.kernels()},
-              {"compute", r.compute()},
-              {"kv_type", r.kv_type()},
-              {"strategy", r.strategy()},
-              {"digest", r.digest()},
-              {"exchanged_bytes", r.exchanged_bytes()},
-              {"kv_bytes_per_worker",
-               Json(std::vector<uint64_t>(r.kv_bytes_per_worker().begin(), r.kv_bytes_per_worker().end()))},
-              {"restarts", r.restarts()}};
-}
-
-std::string Summary(const v1::Finished& r) {
-  std::string out = absl::StrCat(
-      "prompt   ", ShowCount(r.prompt_tokens()), " tokens, first token after ",
-      ShowDuration(absl::Microseconds(r.ttft_us())), ", prefill ", ShowRate(r.prefill_tokens_per_s()), " tokens/s\n",
-      "answer   ", ShowCount(r.completion_tokens()), r.completion_tokens() == 1 ? " token" : " tokens", ", decode ",
-      ShowRate(r.decode_tokens_per_s()), " tokens/s, ended by ", r.finish_reason(), "\n", "ring     ", r.workers(),
-      r.workers() == 1 ? " worker" : " workers", ", ", r.strategy(), ", ", r.kernels(), ", compute ", r.compute(),
-      ", KV ", r.kv_type(), ", exchanged ", ShowBytes(r.exchanged_bytes()), "\n", "KV       ",
-      absl::StrJoin(r.kv_bytes_per_worker(), ", ",
-                    [](std::string* to, uint64_t bytes) { absl::StrAppend(to, ShowBytes(bytes)); }),
-      " per worker\n");
-  if (r.restarts() > 0) absl::StrAppend(&out, "restarts ", r.restarts(), "\n");
-  absl::StrAppend(&out, "digest   ", r.digest());
-  return out;
+// To --summary-out and, with --json, to stdout.
+ExitCode WriteResult(const Options& o, const GenerateOutcome& outcome) {
+  const Json json = ResultJson(outcome.result, outcome.text, outcome.tokens);
+  if (!o.summary_out.empty()) {
+    std::ofstream file(o.summary_out);
+    file << JsonLine(json) << "\n";
+    if (!file.flush()) return Fail(kFailure, absl::StrCat("cannot write ", o.summary_out), "");
+  }
+  if (o.json && !PrintJson(json)) return Fail(kFailure, "standard output is closed", "");
+  return kOk;
 }
 
 int RunGenerateCommand(const Options& o) {
@@ -80,6 +52,12 @@ int RunGenerateCommand(const Options& o) {
     if (!opened.ok())
       return FailStatus(opened.status(), "name a file in a folder that can be written with --logits-out");
     logits = *std::move(opened);
+  }
+
+  // Now, not after hours of work. Appending leaves what is there until there is something better.
+  if (!o.summary_out.empty() && !std::ofstream(o.summary_out, std::ios::app)) {
+    return Fail(kFailure, absl::StrCat("cannot write ", o.summary_out, ": ", std::strerror(errno)),
+                "name a file in a folder that can be written with --summary-out");
   }
 
   Interrupt interrupt;
@@ -120,22 +98,23 @@ int RunGenerateCommand(const Options& o) {
     return logits->Append(event.step(), event.offset(), event.values());
   };
 
-  const GenerateOutcome outcome = RunGenerate(*client, prepared->request, prepared->deadline, interrupt, events);
+  events.note = [&](const std::string& text) { progress.Note(text); };
+
+  GenerateOutcome outcome = RunGenerate(*client, prepared->request, prepared->deadline, interrupt, events);
   progress.Clear();
   if (!o.json && (outcome.finished || !outcome.text.empty())) std::putchar('\n');
   std::fflush(stdout);
-  if (const ExitCode code = ReportOutcome(*client, outcome); code != kOk) return code;
+  if (outcome.interrupted && !outcome.finished) outcome.result = CancelledResult(outcome);
+  const bool has_result = outcome.finished || outcome.interrupted;
+  if (const ExitCode code = ReportOutcome(*client, outcome); code != kOk) {
+    if (has_result) WriteResult(o, outcome);
+    return code;
+  }
   if (logits != nullptr) {
     if (const absl::Status status = logits->Finish(); !status.ok()) return FailStatus(status, "");
   }
-  if (!o.quiet) std::fprintf(stderr, "%s\n", Summary(outcome.result).c_str());
-  if (!o.summary_out.empty()) {
-    std::ofstream file(o.summary_out);
-    file << JsonLine(ResultJson(outcome)) << "\n";
-    if (!file.flush()) return Fail(kFailure, absl::StrCat("cannot write ", o.summary_out), "");
-  }
-  if (o.json && !PrintJson(ResultJson(outcome))) return Fail(kFailure, "standard output is closed", "");
-  return kOk;
+  if (!o.quiet) std::fprintf(stderr, "%s\n", ResultSummary(outcome.result).c_str());
+  return WriteResult(o, outcome);
 }
 
 }  // namespace

@@ -8,14 +8,25 @@
 #include <filesystem>
 #include <memory>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/exit_codes.h"
+#include "cli/up/scratch_folder.h"
 #include "cli/up/supervisor.h"
+#include "model/gguf/llama_loader.h"
+#include "model/tokenizer/tokenizer.h"
 
 namespace rondo::cli {
 namespace {
+
+// Everything that a worker asks of a model before it joins but the file's hash; reads no tensor data.
+absl::Status CheckHeader(const std::string& path) {
+  const absl::StatusOr<std::shared_ptr<const GgufFile>> file = GgufFile::Open(path);
+  if (!file.ok()) return file.status();
+  if (absl::Status model = LoadModel(*file).status(); !model.ok()) return model;
+  return Tokenizer::FromGguf(**file).status();
+}
 
 int RunUp(UpOptions o) {
   if (!o.model.empty()) {
@@ -24,22 +35,25 @@ int RunUp(UpOptions o) {
       return Fail(kFailure, absl::StrCat("cannot read the model ", o.model, ": ", std::strerror(reason)),
                   "name a GGUF file with --model; tools/fetch_model fetches a small one");
     }
+    // Once, and not by every worker of every attempt.
+    if (const absl::Status model = CheckHeader(o.model); !model.ok()) {
+      return Fail(kFailure, StdSv(model.message()),
+                  absl::StrCat("check the whole file with: rondo-worker --check-model --model ", o.model));
+    }
     // mpirun's ranks need not have our working folder.
     o.model = std::filesystem::absolute(o.model).string();
   }
   if (o.bin.empty()) o.bin = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
-  std::string temporary;
-  absl::Cleanup remove = [&temporary] {
-    std::error_code ignored;
-    if (!temporary.empty()) std::filesystem::remove_all(temporary, ignored);
-  };
+  std::unique_ptr<ScratchFolder> scratch;
   if (o.journal.empty()) {
-    temporary = (std::filesystem::temp_directory_path() / "rondo-up-XXXXXX").string();
-    if (mkdtemp(temporary.data()) == nullptr) {
-      return Fail(kFailure, absl::StrCat("cannot make ", temporary, ": ", std::strerror(errno)),
+    absl::StatusOr<std::unique_ptr<ScratchFolder>> made =
+        ScratchFolder::Make(std::filesystem::temp_directory_path().string());
+    if (!made.ok()) {
+      return Fail(kFailure, StdSv(made.status().message()),
                   "set TMPDIR to a folder that can be written, or give --journal");
     }
-    o.journal = absl::StrCat(temporary, "/journal");
+    scratch = *std::move(made);
+    o.journal = absl::StrCat(scratch->path(), "/journal");
   }
   return Supervisor(std::move(o)).Run();
 }
@@ -68,7 +82,7 @@ void AddUpCommand(CLI::App& app, RunCommand* run) {
       "Run a coordinator and a ring of workers on this machine\n\n"
       "Examples:\n"
       "  rondo up --workers 4 --model M.gguf\n"
-      "  rondo up --workers 2 --model M.gguf --listen 127.0.0.1:0 --kv-type bf16\n"
+      "  rondo up --workers 2 --model M.gguf --listen 127.0.0.1:0 --compute f32\n"
       "  rondo up --workers 4                                       # no model: for rondo attend\n"
       "  rondo up --workers 4 --model M.gguf --transport loopback   # one process, no MPI\n\n"
       "Prints \"ready ADDRESS\" on stdout when jobs can be taken. A group or a coordinator that dies is started "
@@ -98,7 +112,7 @@ void AddUpCommand(CLI::App& app, RunCommand* run) {
   PassOn(command, "--threads", worker, "Threads of each worker; without it the cores are shared out", "T");
   PassOn(command, "--kernels", worker, "Kernels to use: portable, avx2, avx512", "NAME");
   PassOn(command, "--compute", worker, "f32, or q8 for quantised weights", "MODE");
-  PassOn(command, "--kv-type", worker, "f32 or bf16", "TYPE");
+  PassOn(command, "--kv-type", worker, "f32 or bf16; bf16 with q8 unless given", "TYPE");
   PassOn(command, "--kv-memory", worker, "KV memory of each worker, e.g. 4GiB", "SIZE");
   PassOn(command, "--prefill-chunk", worker, "Tokens of a prefill step, or whole", "N");
   PassOn(command, "--data-listen", worker, "Where each worker takes tensors of rondo attend", "HOST:PORT");

@@ -17,6 +17,7 @@ void AddVerifyCommand(CLI::App& app, RunCommand* run);
 void AddStatusCommand(CLI::App& app, RunCommand* run);
 void AddJobsCommand(CLI::App& app, RunCommand* run);
 void AddCancelCommand(CLI::App& app, RunCommand* run);
+void AddPlanCommand(CLI::App& app, RunCommand* run);
 void AddTokenizeCommand(CLI::App& app, RunCommand* run);
 void AddDetokenizeCommand(CLI::App& app, RunCommand* run);
 

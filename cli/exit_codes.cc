@@ -24,6 +24,10 @@ ExitCode FailStatus(const absl::Status& status, std::string_view next) {
 // The coordinator itself said so: it drains, and the jobs it had are over.
 static bool ShutDown(const grpc::Status& status) { return absl::StrContains(status.error_message(), "shutting down"); }
 
+bool ConnectionBroke(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE && !ShutDown(status);
+}
+
 ExitCode CodeOfRpc(const grpc::Status& status, bool connected) {
   switch (status.error_code()) {
     case grpc::StatusCode::OK:

@@ -30,6 +30,10 @@ ExitCode FailStatus(const absl::Status& status, std::string_view next);
 // which tells a ring that did not come back (failure) from a coordinator that is gone (69).
 ExitCode CodeOfRpc(const grpc::Status& status, bool connected);
 
+// Whether the call ended because the coordinator could not be reached any more, and not by its own word: it may come
+// back, and its journal has the job.
+bool ConnectionBroke(const grpc::Status& status);
+
 // Prints the two lines for a failed call and returns its code.
 ExitCode FailRpc(const grpc::Status& status, bool connected, std::string_view address);
 

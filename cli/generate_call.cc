@@ -1,11 +1,15 @@
 #include "cli/generate_call.h"
 
+#include "cli/reattach.h"
+
 namespace rondo::cli {
 namespace {
 
 absl::Status Dispatch(const v1::GenerateEvent& event, const GenerateEvents& events, GenerateOutcome* outcome) {
   switch (event.event_case()) {
     case v1::GenerateEvent::kAccepted:
+      outcome->id = event.accepted().id();
+      outcome->prompt_tokens = event.accepted().prompt_tokens();
       if (events.accepted) events.accepted(event.accepted());
       return absl::OkStatus();
     case v1::GenerateEvent::kProgress:
@@ -47,8 +51,21 @@ GenerateOutcome RunGenerate(Client& client, const v1::GenerateRequest& request, 
   }
   outcome.status = reader->Finish();
   interrupt.OnInterrupt(nullptr);
+  if (outcome.local.ok() && !interrupt.interrupted() && !request.want_logits() && !outcome.id.empty() &&
+      ConnectionBroke(outcome.status)) {
+    Reattach(client, deadline, interrupt, events, &outcome);
+  }
   outcome.interrupted = interrupt.interrupted();
   return outcome;
+}
+
+v1::Finished CancelledResult(const GenerateOutcome& outcome) {
+  v1::Finished result;
+  result.set_id(outcome.id);
+  result.set_finish_reason("cancelled");
+  result.set_prompt_tokens(outcome.prompt_tokens);
+  result.set_completion_tokens(outcome.tokens.size());
+  return result;
 }
 
 ExitCode ReportOutcome(const Client& client, const GenerateOutcome& outcome) {

@@ -18,6 +18,7 @@ struct GenerateEvents {
   std::function<void(const v1::Progress&)> progress;
   std::function<absl::Status(const v1::Delta&)> delta;
   std::function<absl::Status(const v1::Logits&)> logits;
+  std::function<void(const std::string&)> note;  // something worth a line of its own
 };
 
 struct GenerateOutcome {
@@ -25,14 +26,21 @@ struct GenerateOutcome {
   absl::Status local;        // an error of a callback, which ended the call
   bool finished = false;     // `result` is there
   bool interrupted = false;  // by Ctrl-C
+  std::string id;            // empty until the job was accepted
+  uint64_t prompt_tokens = 0;
   v1::Finished result;
   std::string text;  // everything the deltas brought
   std::vector<int32_t> tokens;
 };
 
-// Blocks until the call is over. Ctrl-C cancels the job.
+// Blocks until the call is over. Ctrl-C cancels the job. If the connection breaks after the job was accepted, its
+// answer is fetched from the coordinator that comes back (cli/reattach.h), unless logits are wanted: those are not
+// kept.
 GenerateOutcome RunGenerate(Client& client, const v1::GenerateRequest& request, absl::Time deadline,
                             Interrupt& interrupt, const GenerateEvents& events);
+
+// For an outcome that was cancelled, by Ctrl-C or by others, and brought no result of its own: one that says so.
+v1::Finished CancelledResult(const GenerateOutcome& outcome);
 
 // kOk for a finished outcome, else prints what went wrong and returns its code.
 ExitCode ReportOutcome(const Client& client, const GenerateOutcome& outcome);

@@ -37,6 +37,7 @@ int main(int argc, char** argv) {
   AddStatusCommand(app, &run);
   AddJobsCommand(app, &run);
   AddCancelCommand(app, &run);
+  AddPlanCommand(app, &run);
   AddTokenizeCommand(app, &run);
   AddDetokenizeCommand(app, &run);
   if (argc == 1) {

@@ -4,11 +4,15 @@
 # -ffp-contract=off: a fused multiply-add happens where the code says fma and nowhere else, or the bits would
 # depend on the compiler's mood (docs/ALGORITHMS.md).
 add_library(rondo_options INTERFACE)
-target_compile_options(rondo_options INTERFACE -Wall -Wextra -ffp-contract=off -fno-math-errno)
+# -pthread: MPI asks for it, and precompiled headers want the same flags everywhere.
+target_compile_options(rondo_options INTERFACE
+  $<BUILD_INTERFACE:-Wall> $<BUILD_INTERFACE:-Wextra> $<BUILD_INTERFACE:-ffp-contract=off>
+  $<BUILD_INTERFACE:-fno-math-errno> -pthread)
 if(RONDO_WERROR)
-  target_compile_options(rondo_options INTERFACE -Werror)
+  target_compile_options(rondo_options INTERFACE $<BUILD_INTERFACE:-Werror>)
 endif()
-target_include_directories(rondo_options INTERFACE ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR})
+target_include_directories(rondo_options INTERFACE
+  $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:include>)
 if(RONDO_SANITIZE)
   target_compile_options(rondo_options INTERFACE -fsanitize=${RONDO_SANITIZE} -fno-omit-frame-pointer -g1)
   target_link_options(rondo_options INTERFACE -fsanitize=${RONDO_SANITIZE})

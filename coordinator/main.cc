@@ -38,6 +38,7 @@ struct Flags {
   double attention_keep_s = 600;
   uint64_t max_upload = 64u << 20;
   uint64_t max_uploads_total = 512u << 20;
+  uint64_t compact_bytes = 64u << 20;
 };
 
 std::string Env(const char* name) {
@@ -72,7 +73,9 @@ absl::Status OpenJournal(const std::string& path, std::unique_ptr<Journal>* jour
   const int64_t now =
       std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();
-  if (absl::Status status = Compact(**journal, *history, SchedulerOptions{}.retained_jobs, now); !status.ok()) {
+  if (absl::Status status =
+          Compact(**journal, history->Closed(SchedulerOptions{}.retained_jobs), history->Unfinished(), now);
+      !status.ok()) {
     return status;
   }
   LogInfo("journal ", path, ": ", history->Unfinished().size(), " unfinished jobs");
@@ -124,6 +127,7 @@ int Run(const Flags& flags) {
   EngineOptions engine;
   engine.scheduler.queue_limit = flags.queue_limit;
   engine.scheduler.max_running = flags.max_running;
+  engine.compact_bytes = flags.compact_bytes;
   engine.scheduler.group_wait_us = Us(flags.group_wait_s);
   engine.scheduler.upload_wait_us = Us(flags.upload_wait_s);
   engine.scheduler.attention_keep_us = Us(flags.attention_keep_s);
@@ -177,6 +181,10 @@ int main(int argc, char** argv) {
   app.add_option("--journal", flags.journal,
                  "file that keeps jobs over restarts, or none (default: journal-PORT in "
                  "$RONDO_STATE, $XDG_STATE_HOME/rondo or ~/.local/state/rondo)");
+  app.add_option("--compact-journal", flags.compact_bytes,
+                 "journal size from which it is written anew whenever it has doubled; 0: only at the start")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
   app.add_option("--queue-limit", flags.queue_limit, "queued jobs; one more is refused")->capture_default_str();
   app.add_option("--max-running", flags.max_running, "jobs at once in one group")
       ->check(CLI::Range(1, 1024))

@@ -18,6 +18,7 @@ ALLOWED = {
     "model": ["rondo/", "base/", "model/", "kernels/fold_nodes.h", "kernels/rope_table.h"],
     "model/gguf": ["rondo/", "base/", "model/gguf/"],
     "model/tokenizer": ["rondo/", "base/", "model/gguf/", "model/tokenizer/"],
+    "model/cost": ["rondo/", "base/", "model/cost/"],
     "model/kv": ["rondo/", "base/", "model/kv/"],
     "worker/transport": ["rondo/", "base/", "worker/transport/"],
     "worker/ring": ["rondo/", "base/", "kernels/fold_nodes.h", "model/kv/", "worker/ring/"],
@@ -26,12 +27,13 @@ ALLOWED = {
     "coordinator/core": ["rondo/", "base/", "coordinator/core/"],
     "coordinator/journal": ["rondo/", "base/", "coordinator/core/", "coordinator/journal/"],
     "coordinator": ["rondo/", "base/", "coordinator/", "model/gguf/", "model/tokenizer/", "model/sampler/"],
-    "cli": ["rondo/", "base/", "cli/", "model/gguf/", "model/tokenizer/", "worker/transport/mpi_launch.h"],
+    "cli": ["rondo/", "base/", "cli/", "model/cost/", "model/gguf/", "model/tokenizer/",
+            "worker/transport/mpi_launch.h"],
 }
 
 # Header prefix -> folders that may include it. Generated protos begin with rondo/v1/.
 VENDORS = {
-    "mpi.h": ["worker/transport"],
+    "mpi.h": ["worker/transport", "include/rondo/mpi.h"],
     "grpcpp/": ["worker/rpc", "coordinator/rpc", "cli", "coordinator/main.cc"],
     "rondo/v1/": ["worker/rpc", "coordinator/rpc", "coordinator/journal", "coordinator/engine", "cli"],
     "boost/": ["cli/up"],

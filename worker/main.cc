@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "base/log.h"
 #include "model/gguf/llama_loader.h"
+#include "worker/measure/measure.h"
 #include "worker/options.h"
 #include "worker/rpc/process_facts.h"
 #include "worker/run_rank.h"
@@ -82,8 +83,9 @@ absl::StatusOr<Shared> Load(const WorkerOptions& o, int local_ranks) {
   context.kernels = *kernels;
   const bool quantised = context.model != nullptr && context.model->config.quantised;
   context.compute = ParseComputeMode(o.compute).value_or(quantised ? ComputeMode::kQ8 : ComputeMode::kF32);
-  context.kv_type = *ParseKvType(o.kv_type);
+  context.kv_type = ParseKvType(o.kv_type).value_or(context.compute == ComputeMode::kQ8 ? KvType::kBf16 : KvType::kF32);
   context.prefill_chunk = o.prefill_chunk_tokens;
+  context.strategy = o.strategy;
 
   shared.threads = o.threads > 0 ? o.threads : std::max(1, CpuCount() / local_ranks);
   RankIdentity& identity = shared.identity;
@@ -121,6 +123,14 @@ int Depart(const Departure& departure) {
   return Fail(departure.reason);
 }
 
+// Rank 0 prints; returns the exit code.
+int Measure(const WorkerContext& context) {
+  const absl::StatusOr<MeasuredRates> rates = MeasureRates(context);
+  if (!rates.ok()) return Fail(rates.status());
+  if (context.transport->rank() == 0) std::cout << "measured " << MeasuredJson(*rates, context) << std::endl;
+  return 0;
+}
+
 int RunLoopback(const WorkerOptions& o, Shared shared) {
   LoopbackHub hub(o.ranks);
   shared.identity.launch_id = NewLaunchId();
@@ -134,7 +144,7 @@ int RunLoopback(const WorkerOptions& o, Shared shared) {
       WorkerContext context = shared.context;
       context.transport = transport.get();
       context.pool = &pool;
-      codes[rank] = Depart(RunRank(context, shared.identity, o.data_listen));
+      codes[rank] = o.measure ? Measure(context) : Depart(RunRank(context, shared.identity, o.data_listen));
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -165,10 +175,11 @@ int RunMpi(const WorkerOptions& o, Shared shared) {
   ThreadPool pool(shared.threads);
   shared.context.transport = &transport;
   shared.context.pool = &pool;
-  const Departure departure = RunRank(shared.context, shared.identity, o.data_listen);
-  const int code = Depart(departure);
+  const Departure departure = o.measure ? Departure{absl::OkStatus(), true}
+                                        : RunRank(shared.context, shared.identity, o.data_listen);
+  const int code = o.measure ? Measure(shared.context) : Depart(departure);
   // After a failure MPI_Finalize could wait for a rank that is gone.
-  if (departure.orderly) {
+  if (departure.orderly && code == 0) {
     if (absl::Status closed = transport.Close(absl::Now() + absl::Seconds(5)); !closed.ok()) HardExit(Fail(closed));
   }
   HardExit(code);

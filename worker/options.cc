@@ -32,9 +32,10 @@ int ParseWorkerOptions(int argc, char** argv, WorkerOptions* options) {
   app.add_option("--coordinator", o.coordinator, "Where the coordinator listens")
       ->envname("RONDO_COORDINATOR")
       ->capture_default_str();
-  app.add_option("--model", o.model, "GGUF file; without one the ring takes attention jobs only")
-      ->check(CLI::ExistingFile);
+  app.add_option("--model", o.model, "GGUF file; without one the ring takes attention jobs only");
   app.add_flag("--check-model", o.check_model, "Validate the file, print one line, exit 0 or 1");
+  app.add_flag("--measure", o.measure,
+               "Measure for some seconds what a rank can do, print JSON, exit (see rondo plan)");
   app.add_option("--transport", transport, "How ranks reach each other")
       ->check(CLI::IsMember({"mpi", "loopback"}))
       ->capture_default_str();
@@ -44,9 +45,9 @@ int ParseWorkerOptions(int argc, char** argv, WorkerOptions* options) {
   app.add_option("--kernels", o.kernels, "portable, avx2, avx512 or ref; default: the fastest this CPU has");
   app.add_option("--compute", o.compute, "f32, or q8 (int8 activations; the default for quantised weights)")
       ->check(CLI::IsMember({"f32", "q8"}));
-  app.add_option("--kv-type", o.kv_type, "How keys and values are kept")
-      ->check(CLI::IsMember({"f32", "bf16"}))
-      ->capture_default_str();
+  app.add_option("--kv-type", o.kv_type,
+                 "How keys and values are kept: f32 or bf16; default: bf16 with q8, f32 with f32")
+      ->check(CLI::IsMember({"f32", "bf16"}));
   app.add_option("--kv-memory", o.kv_memory_bytes,
                  "KV memory of one rank, e.g. 4GiB; default: half of the available memory, shared among the ranks here")
       ->transform(CLI::AsSizeValue(false));
@@ -57,6 +58,10 @@ int ParseWorkerOptions(int argc, char** argv, WorkerOptions* options) {
   app.add_option("--prefill-chunk", o.prefill_chunk, "Tokens of a prompt computed at a time, or whole")
       ->check(CheckChunk)
       ->capture_default_str();
+  std::string strategy = "auto";
+  app.add_option("--strategy", strategy, "What goes round the ring in prefill; auto measures at start and chooses")
+      ->check(CLI::IsMember({"auto", "pass-kv", "pass-q"}))
+      ->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -64,8 +69,9 @@ int ParseWorkerOptions(int argc, char** argv, WorkerOptions* options) {
     return code == 0 ? 0 : 2;
   }
   o.mpi = transport == "mpi";
-  if (o.check_model && o.model.empty()) {
-    std::cerr << "--check-model needs --model FILE\n";
+  o.strategy = *ParseRingStrategy(strategy);
+  if ((o.check_model || o.measure) && o.model.empty()) {
+    std::cerr << (o.check_model ? "--check-model" : "--measure") << " needs --model FILE\n";
     return 2;
   }
   if (o.data_listen.find(':') == std::string::npos) {

@@ -11,9 +11,13 @@ double ThreadSeconds();
 // float32 fused multiply-adds on registers alone, GFLOP/s at two operations each.
 double FmaPeak();
 
-// int8 products on registers alone, 1e9 operations a second at two a product: vpmaddubsw + vpaddw (AVX2), or vpdpbusd
-// where the CPU has it.
+// int8 products on registers alone, 1e9 operations a second at two a product: vpmaddubsw + vpmaddwd + vpaddd (AVX2), or
+// vpdpbusd where the CPU has it.
 double DotPeak();
+
+// The same of vpmaddubsw + vpaddw, sums left in i16: what codes of six bits or less come near to. vpdpbusd again where
+// the CPU has it.
+double PairPeak();
 
 // Bytes a second, in 1e9, of reading `bytes` in order, as fast as vector loads go.
 double ReadRate(const std::byte* data, size_t bytes);

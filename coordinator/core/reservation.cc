@@ -1,9 +1,15 @@
 #include "coordinator/core/reservation.h"
 
+#include <algorithm>
+
 #include "rondo/canonical.h"
 #include "rondo/plan.h"
 
 namespace rondo::coordinator {
+
+uint32_t RingSize(const JobSpec& spec, const GroupInfo& group) {
+  return spec.ring_size == 0 ? group.world() : std::min(spec.ring_size, group.world());
+}
 
 std::vector<uint64_t> KvBytesByRank(const JobSpec& spec, const GroupInfo& group, uint32_t ring) {
   if (spec.attention != nullptr) return AttentionJobBytes(spec.attention->spec, static_cast<int>(ring));

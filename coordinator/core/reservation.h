@@ -9,6 +9,9 @@
 
 namespace rondo::coordinator {
 
+// Ranks of `group` that the job runs on.
+uint32_t RingSize(const JobSpec& spec, const GroupInfo& group);
+
 // Bytes by rank of the first `ring` ranks of `group` (ring in 1..world). A rank keeps whole canonical blocks of
 // prompt + max_tokens tokens. The reference decoder keeps its float64 cache outside that memory: nothing (rank 0 holds
 // it against its machine's available memory when the job starts). An attention job takes KV, queries, results and

@@ -16,6 +16,9 @@
 
 namespace rondo::coordinator {
 
+// Clients tell a drain from a lost group by these words.
+inline constexpr char kShuttingDown[] = "the coordinator is shutting down";
+
 struct SchedulerOptions {
   uint32_t queue_limit = 64;              // queued jobs; one more is refused
   uint32_t max_running = 4;               // jobs at once in one group
@@ -38,6 +41,8 @@ class Scheduler {
   const Job* FindJob(std::string_view id) const;
   // Running jobs, then queued ones in the order they will start.
   std::vector<const Job*> ActiveJobs() const;
+  // Retained ones, oldest closing first.
+  std::vector<const Job*> ClosedJobs() const;
   uint32_t QueuePosition(std::string_view id) const;  // jobs ahead in the queue; 0 if not queued
   uint32_t queued() const { return static_cast<uint32_t>(queue_.size()); }
   uint32_t running() const;

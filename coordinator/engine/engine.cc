@@ -12,7 +12,6 @@
 namespace rondo::coordinator {
 namespace {
 
-constexpr std::chrono::milliseconds kTick{20};
 constexpr int64_t kLastWordsUs = 1000000;  // a rank that was told to go gets this long to do so
 
 int64_t SteadyUs() {
@@ -33,13 +32,18 @@ Engine::Engine(EngineOptions options, std::unique_ptr<Journal> journal, const Jo
       journal_(std::move(journal)),
       scheduler_(options_.scheduler),
       membership_(options_.membership) {
+  if (journal_ != nullptr) compaction_.emplace(options_.compact_bytes, journal_->size_bytes());
   for (Job& job : history.Closed(options_.scheduler.retained_jobs)) {
     last_arrival_ = std::max(last_arrival_, job.spec.arrival);
     scheduler_.RestoreClosed(std::move(job));
   }
-  for (const Job& job : history.Unfinished()) {
+  // Before anyone can ask for them: no other thread is there yet.
+  const std::vector<Job> unfinished = history.Unfinished();
+  unrestored_ = unfinished.size();
+  for (const Job& job : unfinished) {
     last_arrival_ = std::max(last_arrival_, job.spec.arrival);
-    Post([this, job] { Step(RestoreEvent{job.spec, job.tokens}); });
+    Step(RestoreEvent{job.spec, job.tokens});
+    --unrestored_;
   }
   driver_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "rondo-driver");
@@ -119,22 +123,6 @@ void Engine::Step(EventBody body) {
     actions = scheduler_.Step({Now(), std::move(body)});
   }
   Perform(std::move(actions));
-}
-
-std::vector<std::string> Engine::Record(const Actions& actions) {
-  std::vector<std::string> lost;
-  if (journal_ == nullptr) return lost;
-  absl::Status status;
-  for (const rondo::coordinator::Record& record : actions.append) {
-    if (status.ok()) status = journal_->Append(EncodeRecord(record, Now()));
-  }
-  if (status.ok() && actions.must_sync) status = journal_->Sync();
-  if (status.ok()) return lost;
-  LogError(status.ToString());
-  for (const rondo::coordinator::Record& record : actions.append) {
-    if (const auto* submitted = std::get_if<SubmittedRecord>(&record)) lost.push_back(submitted->spec.id);
-  }
-  return lost;
 }
 
 void Engine::Perform(Actions actions) {
@@ -245,183 +233,6 @@ void Engine::CloseLink(ConnectionId connection, const std::function<void(RankLin
     closing_.push_back({link, Now() + kLastWordsUs});
   }
   last_words(*link);
-}
-
-ConnectionId Engine::Connect(std::shared_ptr<RankLink> link) {
-  const std::lock_guard lock(state_mutex_);
-  links_[++last_connection_] = std::move(link);
-  return last_connection_;
-}
-
-void Engine::Join(ConnectionId connection, RankHello hello) {
-  Post([this, connection, hello = std::move(hello)] {
-    MembershipActions actions;
-    {
-      const std::lock_guard lock(state_mutex_);
-      actions = membership_.Join(connection, hello, models_.contains(hello.fingerprint.model_sha256), Now());
-    }
-    Perform(actions);
-  });
-}
-
-void Engine::ModelRead(ConnectionId connection, absl::StatusOr<std::shared_ptr<const ModelInfo>> model) {
-  Post([this, connection, model = std::move(model)] {
-    MembershipActions actions;
-    {
-      const std::lock_guard lock(state_mutex_);
-      if (model.ok()) models_[(*model)->sha256] = *model;
-      actions = membership_.ModelRead(connection, model.status(), Now());
-    }
-    Perform(actions);
-  });
-}
-
-void Engine::Heard(ConnectionId connection, std::optional<RankVitals> vitals) {
-  Post([this, connection, vitals] {
-    const std::lock_guard lock(state_mutex_);
-    membership_.Heard(connection, vitals ? &*vitals : nullptr, Now());
-  });
-}
-
-void Engine::Report(ConnectionId connection, uint64_t epoch, EventBody body) {
-  Post([this, connection, epoch, body = std::move(body)]() mutable {
-    uint64_t own = 0;
-    {
-      const std::lock_guard lock(state_mutex_);
-      own = membership_.EpochOf(connection);
-      membership_.Heard(connection, nullptr, Now());
-    }
-    if (own == 0 || own != epoch) {
-      LogWarning("a message of epoch ", epoch, " is refused: its rank is in epoch ", own);
-      return;
-    }
-    Step(std::move(body));
-  });
-}
-
-void Engine::Gone(ConnectionId connection, std::string reason) {
-  {
-    const std::lock_guard lock(state_mutex_);
-    links_.erase(connection);
-  }
-  Post([this, connection, reason = std::move(reason)] {
-    MembershipActions actions;
-    {
-      const std::lock_guard lock(state_mutex_);
-      actions = membership_.Gone(connection, reason, Now());
-    }
-    Perform(actions);
-  });
-}
-
-uint64_t Engine::DrawArrival() {
-  const std::lock_guard lock(state_mutex_);
-  return ++last_arrival_;
-}
-
-absl::StatusOr<CurrentModel> Engine::WaitForModel(TimeUs deadline, const std::function<bool()>& cancelled) {
-  std::unique_lock lock(state_mutex_);
-  if (current_) return *current_;
-  if (model_waiters_ >= options_.scheduler.queue_limit) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("queue is full: ", model_waiters_, " of ", options_.scheduler.queue_limit, " jobs"));
-  }
-  ++model_waiters_;
-  const TimeUs until = deadline != kNoDeadline ? deadline : Now() + options_.scheduler.group_wait_us;
-  absl::Status why;
-  while (!current_ && why.ok()) {
-    model_wake_.wait_for(lock, kTick);
-    if (scheduler_.draining()) {
-      why = absl::UnavailableError("the coordinator is shutting down");
-    } else if (!current_ && membership_.any_ready_without_model()) {
-      why = absl::FailedPreconditionError("this group has no model: it takes attention jobs only");
-    } else if (Now() >= until) {
-      why = absl::UnavailableError("no group has joined");
-    } else if (cancelled()) {
-      why = absl::CancelledError("the client left");
-    }
-  }
-  --model_waiters_;
-  if (current_) return *current_;
-  return why;
-}
-
-std::shared_ptr<JobStream> Engine::Submit(JobSpec spec) {
-  auto stream = std::make_shared<JobStream>(options_.logits_backlog_bytes);
-  {
-    const std::lock_guard lock(state_mutex_);
-    streams_[spec.id] = stream;
-  }
-  Post([this, spec = std::move(spec)] { Step(SubmitEvent{spec}); });
-  return stream;
-}
-
-std::shared_ptr<JobStream> Engine::FindStream(const std::string& job_id) const {
-  const std::lock_guard lock(state_mutex_);
-  const auto it = streams_.find(job_id);
-  return it == streams_.end() ? nullptr : it->second;
-}
-
-void Engine::Attend(const std::string& job_id) {
-  Post([this, job_id] { Step(AttendEvent{job_id}); });
-}
-
-void Engine::Close(const std::string& job_id) {
-  Post([this, job_id] { Step(CloseEvent{job_id}); });
-}
-
-bool Engine::Cancel(const std::string& job_id, const std::string& reason) {
-  bool active = false;
-  {
-    const std::lock_guard lock(state_mutex_);
-    const Job* job = scheduler_.FindJob(job_id);
-    active = job != nullptr && (job->state == JobState::kQueued || job->state == JobState::kRunning);
-  }
-  // Posted in any case: its submission may still be on its way to the scheduler.
-  Post([this, job_id, reason] { Step(CancelEvent{job_id, reason}); });
-  return active;
-}
-
-std::shared_ptr<const ModelInfo> Engine::ModelOf(const std::string& bits_key) const {
-  const auto it = models_.find(bits_key.substr(0, bits_key.find('/')));
-  return it == models_.end() ? nullptr : it->second;
-}
-
-std::optional<Engine::JobView> Engine::FindJob(std::string_view id) const {
-  const std::lock_guard lock(state_mutex_);
-  const Job* job = scheduler_.FindJob(id);
-  if (job == nullptr) return std::nullopt;
-  return JobView{*job, scheduler_.QueuePosition(id), ModelOf(job->spec.bits_key)};
-}
-
-std::vector<Engine::JobView> Engine::ActiveJobs() const {
-  const std::lock_guard lock(state_mutex_);
-  std::vector<JobView> views;
-  for (const Job* job : scheduler_.ActiveJobs()) {
-    views.push_back({*job, scheduler_.QueuePosition(job->spec.id), nullptr});
-  }
-  return views;
-}
-
-Engine::ClusterView Engine::Cluster() const {
-  const std::lock_guard lock(state_mutex_);
-  ClusterView view;
-  for (const auto& [launch, group] : membership_.groups()) view.groups.push_back(group);
-  view.models = models_;
-  view.queued = scheduler_.queued();
-  view.running = scheduler_.running();
-  view.queue_limit = options_.scheduler.queue_limit;
-  view.draining = scheduler_.draining();
-  return view;
-}
-
-void Engine::Drain(int64_t grace_us) {
-  Post([this, grace_us] { Step(DrainEvent{grace_us}); });
-}
-
-bool Engine::WaitDrained(std::chrono::milliseconds timeout) {
-  std::unique_lock lock(state_mutex_);
-  return drained_wake_.wait_for(lock, timeout, [this] { return drained_; });
 }
 
 }  // namespace rondo::coordinator

@@ -2,6 +2,7 @@
 // carries out their actions in order (append, sync, send, stream). Services call it from any thread.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -29,6 +30,7 @@ struct EngineOptions {
   SchedulerOptions scheduler;
   MembershipOptions membership;
   uint64_t logits_backlog_bytes = 256u << 20;  // of one slow client, before its job is ended
+  uint64_t compact_bytes = 64u << 20;          // a journal this long is written anew now and then; 0: never
   std::function<void(bool)> on_serving;        // a group became ready, or the last one was lost; driver thread
 };
 
@@ -40,6 +42,8 @@ struct CurrentModel {
 
 class Engine {
  public:
+  static constexpr std::chrono::milliseconds kTick{20};
+
   // `journal` may be null. Jobs of `history` are queued again or kept for GetJob.
   Engine(EngineOptions options, std::unique_ptr<Journal> journal, const JobHistory& history);
   ~Engine();  // stops the driver; streams still open are closed with UNAVAILABLE
@@ -103,12 +107,17 @@ class Engine {
   void Perform(Actions actions);
   void Perform(const MembershipActions& actions);
   std::vector<std::string> Record(const Actions& actions);  // ids of jobs whose submission could not be kept
+  absl::Status CompactNow();
   void CloseLink(ConnectionId connection, const std::function<void(RankLink&)>& last_words);
   std::shared_ptr<const ModelInfo> ModelOf(const std::string& bits_key) const;
 
   const EngineOptions options_;
   const int64_t clock_offset_us_;
-  std::unique_ptr<Journal> journal_;  // driver thread
+  // Driver thread.
+  std::unique_ptr<Journal> journal_;
+  std::optional<CompactionRule> compaction_;  // there with a journal
+  bool journal_behind_ = false;               // a record could not be appended
+  size_t unrestored_ = 0;                     // jobs of the history that the scheduler does not know yet
 
   mutable std::mutex state_mutex_;  // held by the driver while the core thinks, by services while they look
   std::condition_variable model_wake_;

@@ -136,13 +136,13 @@ std::vector<Job> JobHistory::Closed(size_t keep) const {
   return closed;
 }
 
-absl::Status Compact(Journal& journal, const JobHistory& history, size_t keep, TimeUs now) {
+absl::Status Compact(Journal& journal, const std::vector<Job>& closed, const std::vector<Job>& unfinished, TimeUs now) {
   return journal.Rewrite([&](Journal& fresh) -> absl::Status {
-    for (const std::vector<Job>& jobs : {history.Closed(keep), history.Unfinished()}) {
-      for (const Job& job : jobs) {
+    for (const std::vector<Job>* jobs : {&closed, &unfinished}) {
+      for (const Job& job : *jobs) {
         std::vector<Record> records{SubmittedRecord{job.spec}};
         if (!job.tokens.empty()) records.push_back(TokensRecord{job.spec.id, 0, job.tokens});
-        if (job.state != JobState::kQueued) {
+        if (jobs == &closed) {
           records.push_back(ClosedRecord{job.spec.id, job.state, job.error, job.result});
         }
         for (const Record& record : records) {

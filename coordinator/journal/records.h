@@ -32,7 +32,22 @@ class JobHistory {
   std::vector<std::string> closed_;
 };
 
-// Leaves only what the next start needs: unfinished jobs whole, the last `keep` closed ones without their prompts.
-absl::Status Compact(Journal& journal, const JobHistory& history, size_t keep, TimeUs now);
+// The records from which JobHistory makes these jobs again: unfinished ones whole, closed ones without their prompts,
+// in the order given. Leaves nothing else in the journal.
+absl::Status Compact(Journal& journal, const std::vector<Job>& closed, const std::vector<Job>& unfinished, TimeUs now);
+
+// When a growing journal is worth compacting: it is large, and at least twice what was left the last time, so that
+// writing it anew never costs more than what was appended since.
+class CompactionRule {
+ public:
+  CompactionRule(uint64_t at_least_bytes, uint64_t size_now) : at_least_(at_least_bytes) { Compacted(size_now); }
+  bool Due(uint64_t size) const { return at_least_ > 0 && size >= due_at_; }
+  // Also after a failure: the next try comes after as much again.
+  void Compacted(uint64_t size_now) { due_at_ = size_now * 2 > at_least_ ? size_now * 2 : at_least_; }
+
+ private:
+  uint64_t at_least_;  // 0: never
+  uint64_t due_at_ = 0;
+};
 
 }  // namespace rondo::coordinator

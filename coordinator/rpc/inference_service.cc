@@ -24,6 +24,7 @@ void Fill(const Engine::JobView& view, bool with_text, v1::Job* to) {
   to->set_submitted_unix_us(job.spec.submitted);
   to->set_restarts(job.restarts);
   to->set_error(std::string(job.error.message()));
+  to->set_error_code(static_cast<int32_t>(job.error.code()));
   to->set_queue_position(view.queue_position);
   to->set_kind(job.spec.attention == nullptr ? "generate" : "attention");
   if (job.spec.attention != nullptr && job.state == JobState::kRunning) to->set_stage(Name(job.stage));
@@ -33,6 +34,7 @@ void Fill(const Engine::JobView& view, bool with_text, v1::Job* to) {
     ToProto(job.spec.id, job.result, to->mutable_result());
   }
   if (view.model == nullptr) return;
+  to->set_text_known(true);
   StreamDetokenizer text(*view.model->tokenizer, job.spec.stops);
   for (const int32_t token : job.tokens) to->mutable_text()->append(text.Push(token));
   if (job.state != JobState::kRunning && job.state != JobState::kQueued) to->mutable_text()->append(text.Flush());

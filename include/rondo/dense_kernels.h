@@ -50,6 +50,7 @@ struct ActivationRows {
   std::vector<float> scale;       // [count, cols / 32]
   std::vector<float> scaled_sum;  // [count, cols / 32], scale * (sum of the block's codes)
   std::vector<int16_t> code_sums;  // [count, cols / 16], for weight types whose codes have an offset
+  std::vector<std::byte> groups;  // the same once more in the order in which some kernels' products of many rows read them
   bool has_codes() const { return mode == ComputeMode::kQ8 && !codes.empty(); }
 };
 

@@ -12,16 +12,16 @@ namespace rondo {
 
 class ShardPlan {
  public:
-  // The prompt of `tokens` (>= 0) tokens over `world` (>= 1) ranks. Prefill advances in chunks of `prefill_chunk` tokens
-  // (0: the whole prompt at once). The prompt is cut into segments of whole canonical blocks, at least one chunk long;
-  // inside a segment 2 * world pieces are dealt zigzag (rank r gets pieces r and 2 * world - 1 - r), with rank order
-  // rotated by the segment's number so that short segments spread. Piece lengths differ by at most one block.
+  // The prompt of `tokens` (>= 0) tokens over `world` (>= 1) ranks. Prefill advances in chunks of `prefill_chunk`
+  // tokens (0: the whole prompt at once). The prompt is cut into segments of whole canonical blocks, at least one chunk
+  // long; inside a segment 2 * world pieces are dealt zigzag (rank r gets pieces r and 2 * world - 1 - r), with rank
+  // order rotated by the segment's number so that short segments spread. Piece lengths differ by at most one block.
   static ShardPlan Zigzag(int64_t tokens, int world, int64_t prefill_chunk);
 
   int64_t tokens() const { return tokens_; }
   int world() const { return world_; }
 
-  // The rank that computes and keeps a block; also for blocks past the prompt, which go round the ranks.
+  // The rank that computes and keeps a block; also for blocks past the prompt, which go round the ranks four at a time.
   int Owner(int64_t block) const;
 
   // Prefill chunks: chunk c covers positions [c * chunk, min((c + 1) * chunk, tokens)).

@@ -27,11 +27,11 @@ class ThreadPool;
 // kv_tokens - q_tokens + i: the mask is aligned to the end, and early queries of a longer q see nothing when causal.
 // q_tokens < kv_tokens is a cached prefix: T new tokens after P = kv_tokens - q_tokens cached ones.
 struct RingProblem {
-  AttentionShape shape;  // kv_type is how keys and values are kept and sent
-  MaskSpec mask;
+  AttentionShape shape = {};  // kv_type is how keys and values are kept and sent
+  MaskSpec mask = {};
   int64_t q_tokens = 0;
   int64_t kv_tokens = 0;
-  const float* sinks = nullptr;  // [q_heads], logits; null: none
+  const float* sinks = nullptr;  // [q_heads], logits; null: those of shape.score, if any
 };
 
 // INVALID_ARGUMENT naming the field, the value and the limit.
@@ -68,7 +68,7 @@ RingShares PlanShares(const RingProblem& problem, int world);
 
 struct RingRunOptions {
   RingStrategy strategy = RingStrategy::kAuto;
-  RingRates rates;  // for kAuto; zeros: pass-KV
+  RingRates rates = {};  // for kAuto; zeros: pass-KV
   // Of each wait for a peer. It must cover a peer's compute of one ring step, not only the wire.
   absl::Duration wait_timeout = absl::Seconds(60);
   uint64_t job = 0;  // the same on all ranks and different from the run before; goes into every header

@@ -4,9 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <sstream>
 
 #include "base/crc32c.h"
@@ -199,7 +203,7 @@ TEST_F(JournalTest, CompactionKeepsWhatTheNextStartNeeds) {
     ASSERT_TRUE(journal->Append(payload).ok());
     ASSERT_TRUE(history.Apply(payload).ok());
   }
-  ASSERT_TRUE(Compact(*journal, history, 1, 2).ok());
+  ASSERT_TRUE(Compact(*journal, history.Closed(1), history.Unfinished(), 2).ok());
   ASSERT_TRUE(journal->Append(EncodeRecord(TokensRecord{"a", 2, {3}}, 3)).ok());
   journal.reset();
   JobHistory again;
@@ -225,6 +229,66 @@ TEST_F(JournalTest, CompactionKeepsWhatTheNextStartNeeds) {
   EXPECT_EQ(closed[0].spec.prompt_tokens, 3);
   EXPECT_EQ(closed[0].result.digest, "abc");
   EXPECT_THAT(closed[0].tokens, testing::ElementsAre(8, 9));
+}
+
+TEST(CompactionRule, IsDueWhenLargeAndTwiceWhatWasLeft) {
+  CompactionRule rule(1000, 16);
+  EXPECT_FALSE(rule.Due(999));
+  EXPECT_TRUE(rule.Due(1000));
+  rule.Compacted(400);
+  EXPECT_FALSE(rule.Due(999));
+  EXPECT_TRUE(rule.Due(1000));
+  rule.Compacted(900);  // most of it is alive: again when as much has come
+  EXPECT_FALSE(rule.Due(1799));
+  EXPECT_TRUE(rule.Due(1800));
+  EXPECT_FALSE(CompactionRule(0, 1 << 20).Due(uint64_t{1} << 40));
+}
+
+// A process that lives through jobs, says which ends are on the disk, and compacts all the time, killed anywhere.
+TEST_F(JournalTest, KilledWhileCompactingItKeepsWhatWasSynced) {
+  constexpr int kRounds = 20;
+  std::minstd_rand random(7);
+  for (int round = 0; round < kRounds; ++round) {
+    std::filesystem::remove_all(folder_ + "/deep");
+    int pipe_fds[2];
+    ASSERT_EQ(pipe(pipe_fds), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      auto journal = Journal::Open(path_);
+      JobHistory history;
+      for (uint32_t i = 0; journal.ok(); ++i) {
+        const std::string id = std::to_string(i);
+        for (const Record& record : {Record(SubmittedRecord{Spec(id, i)}), Record(TokensRecord{id, 0, {1, 2}}),
+                                     Record(ClosedRecord{id, JobState::kFinished, absl::OkStatus(), {}})}) {
+          const std::string payload = EncodeRecord(record, 1);
+          if (!history.Apply(payload).ok() || !(*journal)->Append(payload).ok()) _exit(1);
+        }
+        if (!(*journal)->Sync().ok() || write(pipe_fds[1], &i, sizeof(i)) != sizeof(i)) _exit(1);
+        if (!Compact(**journal, history.Closed(2), history.Unfinished(), 1).ok()) _exit(1);
+      }
+      _exit(1);
+    }
+    close(pipe_fds[1]);
+    const uint32_t enough = 1 + random() % 20;
+    uint32_t last = 0;
+    while (last < enough && read(pipe_fds[0], &last, sizeof(last)) == sizeof(last)) {
+    }
+    usleep(random() % 2000);
+    kill(child, SIGKILL);
+    while (read(pipe_fds[0], &last, sizeof(last)) == sizeof(last)) {
+    }
+    close(pipe_fds[0]);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the child failed by itself";
+    const auto payloads = Replay();
+    ASSERT_TRUE(payloads.ok()) << payloads.status();
+    JobHistory history;
+    for (const std::string& payload : *payloads) ASSERT_TRUE(history.Apply(payload).ok());
+    const std::vector<Job> closed = history.Closed(1);
+    ASSERT_EQ(closed.size(), 1u);
+    EXPECT_GE(std::stoul(closed[0].spec.id), last);
+  }
 }
 
 }  // namespace

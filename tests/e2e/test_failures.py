@@ -149,5 +149,69 @@ class LostRanks(Case):
         self.assert_nothing_left()
 
 
+class LostCoordinator(Case):
+    def kill_coordinator(self):
+        (pid,) = [pid for pid, line in self.processes().items() if line.split()[0].endswith("rondo-coordinator")]
+        os.kill(pid, signal.SIGKILL)
+
+    def test_the_answer_arrives_over_the_death_of_the_coordinator(self):
+        ring = self.up(self.tiny_model(), "--journal", self.folder / "journal", workers=3, transport=TRANSPORTS[0])
+        words = ("--prompt", "Once upon a time", "--beyond-context", "--max-tokens", 3000)
+        wanted = ring.generate(*words)
+        # Streaming: what was shown before is not shown again.
+        job = ring.start("generate", *words)
+        first = wait_until("the first text", lambda: job.stdout.read(1))
+        self.kill_coordinator()
+        out, err = job.communicate(timeout=120)
+        self.assertEqual(job.returncode, 0, err)
+        self.assertIn(b"lost the coordinator", err)
+        self.assertEqual((first + out).decode(errors="replace"), wanted["text"] + "\n")
+        self.assertIn(wanted["digest"], err.decode())
+        # The object of --json, and a job that had not drawn a token yet.
+        wait_until("a group", ring.rank_pids)
+        job = ring.start("generate", "--json", *words)
+        wait_until("the job", lambda: [j for j in ring.jobs()])
+        self.kill_coordinator()
+        out, err = job.communicate(timeout=120)
+        self.assertEqual(job.returncode, 0, err)
+        self.assertIn(b"lost the coordinator", err)
+        answer = json.loads(out)
+        for key in ("text", "tokens", "digest", "finish_reason", "completion_tokens"):
+            self.assertEqual(answer[key], wanted[key], key)
+        # And for those who come later.
+        kept = json.loads(ring.rondo("jobs", answer["id"], "--json", check=0).stdout)
+        self.assertEqual((kept["state"], kept["digest"], kept["text"]), ("finished", wanted["digest"], wanted["text"]))
+        self.assertEqual(ring.stop(), 0)
+        self.assert_nothing_left()
+
+    def start_coordinator(self, listen):
+        process = subprocess.Popen([BIN / "rondo-coordinator", "--listen", listen, "--journal", "none"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL, env=self.env)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process.stdout.readline().decode().split()[1]
+
+    def test_a_coordinator_that_forgot_the_job_or_never_comes_back(self):
+        address = self.start_coordinator("127.0.0.1:0")
+        for back in (True, False):
+            worker = subprocess.Popen([BIN / "rondo-worker", "--transport", "loopback", "--coordinator", address, "--model",
+                                       self.tiny_model()], stderr=subprocess.DEVNULL, env=self.env)
+            self.addCleanup(worker.wait)
+            self.addCleanup(worker.kill)
+            job = subprocess.Popen(self.command("generate", "--coordinator", address, "--prompt", "x", "--beyond-context",
+                                                "--max-tokens", 1000000), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env)
+            self.addCleanup(job.kill)
+            wait_until("the first text", lambda: job.stdout.read(1))
+            self.kill_coordinator()
+            worker.wait(30)
+            if back:
+                wait_until("the old one to be gone", lambda: len(self.processes()) == 1)
+                self.start_coordinator(address)
+            _, err = job.communicate(timeout=120)
+            self.assertEqual(job.returncode, 1 if back else 69, err)
+            self.assertIn(b"does not know job" if back else b"lost the coordinator", err)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -165,6 +165,46 @@ class Endings(Case):
             self.assertEqual(process.returncode, 130)
             self.assert_ring_is_free(ring)
 
+    def test_an_ended_job_has_its_json_object(self):
+        """By Ctrl-C, and by someone else."""
+        ring = self.up(self.tiny_model(), workers=2, transport="loopback")
+        for code in (130, 1):
+            summary = self.folder / f"summary-{code}"
+            process = ring.start("generate", "--json", "--prompt", "Once", "--summary-out", summary, *ENDLESS)
+            (job,) = wait_until("a job with tokens", lambda: [j for j in ring.jobs() if j["completion_tokens"] > 3])
+            if code == 130:
+                process.send_signal(signal.SIGINT)
+            else:
+                ring.rondo("cancel", job["id"], check=0)
+            out, _ = process.communicate(timeout=30)
+            self.assertEqual(process.returncode, code)
+            answer = json.loads(out)
+            self.assertEqual(answer["finish_reason"], "cancelled")
+            self.assertEqual(answer["id"], job["id"])
+            self.assertEqual(answer["prompt_tokens"], job["prompt_tokens"])
+            self.assertEqual(answer["completion_tokens"], len(answer["tokens"]))
+            self.assertGreater(len(answer["tokens"]), 0)
+            self.assertGreater(len(answer["text"]), 0)
+            self.assertEqual(json.loads(summary.read_text()), answer)
+            self.assert_ring_is_free(ring)
+
+    def test_one_job_by_its_id(self):
+        ring = self.up(self.tiny_model(), workers=2, transport="loopback")
+        wanted = ring.generate("--prompt", "Once", "--max-tokens", 9)
+        job = json.loads(ring.rondo("jobs", wanted["id"], "--json", check=0).stdout)
+        self.assertEqual(job["state"], "finished")
+        self.assertEqual({key: job[key] for key in wanted}, wanted)
+        shown = ring.rondo("jobs", wanted["id"], check=0)
+        self.assertEqual(shown.stdout.decode(errors="replace"), wanted["text"] + "\n")
+        for word in ("finished", wanted["digest"], "9 of at most 9 tokens"):
+            self.assertIn(word, shown.stderr.decode())
+        self.endless(ring)
+        (running,) = ring.jobs()
+        job = json.loads(ring.rondo("jobs", running["id"], "--json", check=0).stdout)
+        self.assertEqual((job["state"], job["finish_reason"], job["digest"]), ("running", "", ""))
+        self.assertGreater(len(job["tokens"]), 0)
+        self.assertIn(b"no-such-job", ring.rondo("jobs", "no-such-job", check=1).stderr)
+
     def test_a_client_that_is_killed_frees_the_ring(self):
         ring = self.up(self.tiny_model(), workers=2, transport=TRANSPORTS[0])
         process = self.endless(ring)

@@ -1,6 +1,7 @@
 """`rondo up` as a supervisor, with workers that are shell scripts: restarts, giving up, and leaving nothing behind."""
 
 import os
+import shutil
 import signal
 import socket
 import unittest
@@ -17,9 +18,7 @@ class Up(Case):
         worker = folder / "rondo-worker"
         worker.write_text("#!/bin/bash\n" + script)
         worker.chmod(0o755)
-        model = self.folder / "model.gguf"
-        model.write_bytes(b"x")
-        return folder, model
+        return folder, self.tiny_model()
 
     def start_up(self, script, *words):
         folder, model = self.fake_bin(script)
@@ -37,6 +36,50 @@ class Up(Case):
         self.assertTrue(any("exited with 3 5 times in a row" in l and "upside down" in l for l in last), last)
         self.assertIn("--check-model", ring.log())
         self.assert_nothing_left()
+
+    def test_a_file_that_is_no_model_is_said_once_and_at_once(self):
+        runs = self.folder / "runs"
+        folder, _ = self.fake_bin(f"echo run >> {runs}\nexit 3\n")
+        model = self.folder / "not.gguf"
+        model.write_bytes(b"GGUG" + bytes(100))
+        done = self.rondo("up", "--model", model, "--bin", folder, "--listen", "127.0.0.1:0", check=1)
+        self.assertFalse(runs.exists())
+        self.assertEqual(done.stdout, b"")
+        lines = done.stderr.decode().splitlines()
+        self.assertEqual(len(lines), 2, lines)
+        self.assertIn(str(model), lines[0])
+        self.assertIn("--check-model", lines[1])
+        self.assertEqual(self.scratch_folders(), [])
+
+    def scratch_folders(self):
+        return sorted(self.folder.glob("rondo-up-*"))
+
+    def test_the_folder_of_one_that_was_killed_is_swept_by_the_next(self):
+        first = self.start_up("exec sleep 1000\n")
+        wait_until("the worker", lambda: self.find("sleep 1000"))
+        old = self.scratch_folders()
+        self.assertEqual(len(old), 1)
+        first.process.kill()
+        first.process.wait()
+        self.assert_nothing_left(30)
+        self.assertEqual(self.scratch_folders(), old)
+        other = self.folder / "rondo-up-of-someone"  # without an owner's lock it is not ours to remove
+        other.mkdir()
+
+        shutil.rmtree(self.folder / "bin")
+        second = self.start_up("exec sleep 1000\n")
+        wait_until("the worker", lambda: self.find("sleep 1000"))
+        new = [folder for folder in self.scratch_folders() if folder != other]
+        self.assertEqual(len(new), 1)
+        self.assertNotEqual(new, old)
+        # A third leaves the folder of one that lives alone.
+        shutil.rmtree(self.folder / "bin")
+        third = self.start_up("exec sleep 2000\n")
+        wait_until("the worker", lambda: self.find("sleep 2000"))
+        self.assertIn(new[0], self.scratch_folders())
+        self.assertEqual(third.stop(), 0)
+        self.assertEqual(second.stop(), 0)
+        self.assertEqual(self.scratch_folders(), [other])
 
     def test_once_does_not_start_again(self):
         runs = self.folder / "runs"

@@ -2,9 +2,10 @@
 
 import json
 import socket
+import subprocess
 import unittest
 
-from harness import SOURCE, Case
+from harness import BIN, SOURCE, Case
 
 
 class Usage(Case):
@@ -47,6 +48,25 @@ class Usage(Case):
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"/no/such/book", done.stderr)
         self.assert_two_lines(self.rondo("up", "--model", "/no/such/model"), 1, "/no/such/model", "--model")
+
+    def test_outputs_that_cannot_be_written_are_said_before_anything_is_sent(self):
+        """No coordinator is asked: 69 would say that one was."""
+        for option in ("--logits-out", "--summary-out"):
+            done = self.rondo("generate", "--coordinator", "127.0.0.1:1", "--prompt", "x", option, "/no/such/folder/file")
+            self.assert_two_lines(done, 1, "/no/such/folder/file", option)
+        kept = self.folder / "summary.json"
+        kept.write_text("from before")
+        self.rondo("generate", "--coordinator", "127.0.0.1:1", "--prompt", "x", "--summary-out", kept, check=69)
+        self.assertEqual(kept.read_text(), "from before")
+
+    @unittest.skipUnless((BIN / "rondo-worker").exists(), "built without workers")
+    def test_check_model_of_no_file_is_one_line_and_1(self):
+        done = subprocess.run([BIN / "rondo-worker", "--check-model", "--model", "/no/such/model"], capture_output=True, env=self.env)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, b"")
+        self.assertEqual(len(done.stdout.splitlines()), 1)
+        self.assertIn(b"/no/such/model: bad: ", done.stdout)
+        self.assertIn(b"No such file", done.stdout)
 
 
 class Tokenize(Case):

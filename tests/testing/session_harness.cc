@@ -56,6 +56,16 @@ struct SessionGroup::Recorder : public ReportSink {
     record.result = result;
     group.changed_.notify_all();
   }
+  void AttentionOpened(const std::string& job) override {
+    std::lock_guard lock(group.mutex_);
+    group.jobs_[job].opened = true;
+    group.changed_.notify_all();
+  }
+  void AttentionRan(const AttentionFigures& figures) override {
+    std::lock_guard lock(group.mutex_);
+    group.jobs_[figures.id].runs.push_back(figures);
+    group.changed_.notify_all();
+  }
   SessionGroup& group;
 };
 
@@ -75,6 +85,7 @@ SessionGroup::SessionGroup(const TestModel& model, SessionOptions options) : job
     rank->context.compute = options.compute;
     rank->context.kv_type = options.kv_type;
     rank->context.prefill_chunk = options.prefill_chunk;
+    rank->context.strategy = options.strategy;
     if (!options.kv_memory.empty()) rank->context.kv_memory_bytes = options.kv_memory.at(r);
     rank->context.available_memory = options.available_memory;
     rank->context.transport = rank->decorated ? rank->decorated.get() : rank->inner.get();

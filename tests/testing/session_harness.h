@@ -35,6 +35,7 @@ struct SessionOptions {
   int64_t prefill_chunk = 0;  // 0: whole
   ComputeMode compute = ComputeMode::kF32;
   KvType kv_type = KvType::kF32;
+  RingStrategy strategy = RingStrategy::kAuto;  // without rates: pass-KV
   std::vector<uint64_t> kv_memory;  // bytes, rank r has kv_memory[r]; empty: no limit
   std::vector<KernelSet> kernels;   // rank r runs kernels[r % size()]; empty: the host's best
   absl::Duration ring_timeout = absl::Minutes(2);
@@ -52,6 +53,8 @@ struct JobRecord {
   std::vector<double> progress;
   int ends = 0;  // calls of Ended: more than 1 is a bug
   JobResult result;
+  bool opened = false;                  // attention jobs
+  std::vector<AttentionFigures> runs;
 };
 
 class SessionGroup {

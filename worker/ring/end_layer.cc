@@ -13,6 +13,20 @@ void ResetForests(absl::Span<const Strip> strips, std::vector<NodeForest>& fores
   for (size_t i = 0; i < strips.size(); ++i) forests[i].Reset(strips[i].count);
 }
 
+// Each rank's blocks give a strip at most its own nodes, and a forest never holds more than it was given.
+size_t ForestBytes(const AttentionShape& shape, const RingLayout& layout, int rank) {
+  size_t nodes = 0;
+  for (const Strip& strip : layout.strips[rank]) {
+    for (const std::vector<BlockRange>& blocks : layout.blocks) {
+      for (const BlockRange& run : blocks) {
+        const BlockRange seen = Intersect(strip.visible, run);
+        if (!seen.empty()) nodes += DyadicNodes(seen).size();
+      }
+    }
+  }
+  return nodes * NodePool(shape, kBlockTokens).slab_bytes();
+}
+
 void FinishStrips(RingContext& context, absl::Span<const Strip> strips, absl::Span<NodeForest> forests, bool skipped,
                   float* out, float* lse, NodePool& pool) {
   ScopedTimer timer(context.stats.compute);

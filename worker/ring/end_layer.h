@@ -15,6 +15,9 @@ namespace rondo {
 // One empty forest for each strip; whatever a failed layer left in them goes back to `pool`.
 void ResetForests(absl::Span<const Strip> strips, std::vector<NodeForest>& forests, NodePool& pool);
 
+// The most that the forests of a rank's strips and the nodes being added can hold.
+size_t ForestBytes(const AttentionShape& shape, const RingLayout& layout, int rank);
+
 // Finishes the rows of all strips into out and lse (null: not wanted) and gives the forests' storage back; rows of a
 // layer that was `skipped` are zeros with lse -inf.
 void FinishStrips(RingContext& context, absl::Span<const Strip> strips, absl::Span<NodeForest> forests, bool skipped,

@@ -7,14 +7,6 @@
 #include "kernels/fold_nodes.h"
 
 namespace rondo {
-namespace {
-
-size_t NodeFloats(const AttentionShape& shape, int64_t rows) {
-  return static_cast<size_t>(rows) * shape.q_heads * (shape.head_dim + 2);
-}
-
-}  // namespace
-
 NodePool::NodePool(const AttentionShape& shape, int64_t rows)
     : shape_(shape), rows_(rows), slab_floats_((NodeFloats(shape, rows) + 15) / 16 * 16) {}
 
@@ -24,11 +16,7 @@ PartialNode NodePool::Acquire(NodeId id) {
     free_.reserve(slabs_.size());
     free_.push_back(slabs_.back().get());
   }
-  PartialNode node;
-  node.id = id;
-  node.o = free_.back();
-  node.m = node.o + static_cast<size_t>(rows_) * shape_.q_heads * shape_.head_dim;
-  node.l = node.m + static_cast<size_t>(rows_) * shape_.q_heads;
+  const PartialNode node = NodeAt(shape_, rows_, id, free_.back());
   free_.pop_back();
   return node;
 }

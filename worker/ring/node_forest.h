@@ -12,6 +12,20 @@ namespace rondo {
 
 class ThreadPool;
 
+// A node in one stretch of memory, as it is kept and as it travels: o [count, q_heads, head_dim], m [count, q_heads], l
+// [count, q_heads], float32.
+inline size_t NodeFloats(const AttentionShape& shape, int64_t count) {
+  return static_cast<size_t>(count) * shape.q_heads * (shape.head_dim + 2);
+}
+inline PartialNode NodeAt(const AttentionShape& shape, int64_t count, NodeId id, float* floats) {
+  PartialNode node;
+  node.id = id;
+  node.o = floats;
+  node.m = node.o + static_cast<size_t>(count) * shape.q_heads * shape.head_dim;
+  node.l = node.m + static_cast<size_t>(count) * shape.q_heads;
+  return node;
+}
+
 // Storage for nodes of at most `rows` query rows. It grows to what a layer needs and then allocates no more.
 class NodePool {
  public:
@@ -19,6 +33,7 @@ class NodePool {
 
   PartialNode Acquire(NodeId id);
   void Release(const PartialNode& node);
+  size_t slab_bytes() const { return slab_floats_ * sizeof(float); }
   size_t reserved_bytes() const { return slabs_.size() * slab_floats_ * sizeof(float); }
 
  private:

@@ -29,17 +29,4 @@ class OwnNodeAttender {
   std::vector<PartialNode> fold_;
 };
 
-// A travelling node is o [count, q_heads, head_dim], m [count, q_heads], l [count, q_heads], float32.
-inline size_t NodeFloats(const AttentionShape& shape, int64_t count) {
-  return static_cast<size_t>(count) * shape.q_heads * (shape.head_dim + 2);
-}
-inline PartialNode NodeAt(const AttentionShape& shape, int64_t count, NodeId id, float* floats) {
-  PartialNode node;
-  node.id = id;
-  node.o = floats;
-  node.m = node.o + static_cast<size_t>(count) * shape.q_heads * shape.head_dim;
-  node.l = node.m + static_cast<size_t>(count) * shape.q_heads;
-  return node;
-}
-
 }  // namespace rondo

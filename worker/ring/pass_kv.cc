@@ -26,6 +26,10 @@ std::vector<std::vector<Circulation::Unit>> PassKv::Units(const AttentionShape& 
   return units;
 }
 
+size_t PassKv::BufferBytes(const AttentionShape& shape, const RingLayout& layout, int rank) {
+  return 2 * Circulation::BufferBytes(Units(shape, layout), rank) + ForestBytes(shape, layout, rank);
+}
+
 void PassKv::Begin(const RingLayout& layout, int64_t position) {
   RONDO_CHECK(layout.world() == context_.ring_size);
   position_ = position;

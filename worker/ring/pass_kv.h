@@ -27,6 +27,9 @@ class PassKv {
   // Sets aside memory for two buffers of so many bytes, so that later Begin calls need not.
   void Reserve(size_t buffer_bytes) { ring_.Reserve(buffer_bytes); }
 
+  // What a rank needs beside KV, queries and output: receive buffers and nodes.
+  static size_t BufferBytes(const AttentionShape& shape, const RingLayout& layout, int rank);
+
   // Blocks as units of a circulation: how far each must go.
   static std::vector<std::vector<Circulation::Unit>> Units(const AttentionShape& shape, const RingLayout& layout);
 

@@ -45,6 +45,16 @@ size_t PassQ::PartialBytes(const AttentionShape& shape, const RingLayout& layout
   return PlanAnswer(shape, layout, holder, origin).bytes;
 }
 
+size_t PassQ::BufferBytes(const AttentionShape& shape, const RingLayout& layout, int rank) {
+  size_t given = 0;
+  size_t taken = 0;
+  for (int other = 0; other < layout.world(); ++other) {
+    given = std::max(given, PartialBytes(shape, layout, rank, other));
+    if (other != rank) taken = std::max(taken, PartialBytes(shape, layout, other, rank));
+  }
+  return 2 * (Circulation::BufferBytes(Units(shape, layout), rank) + given + taken) + ForestBytes(shape, layout, rank);
+}
+
 void PassQ::Begin(const RingLayout& layout, int64_t position) {
   const AttentionShape& shape = context_.kv.shape();
   const int ranks = context_.ring_size;

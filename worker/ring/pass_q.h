@@ -24,6 +24,8 @@ class PassQ {
   void Begin(const RingLayout& layout, int64_t position);
   absl::Status Run(int32_t layer, const float* q, float* out, float* lse);
 
+  static size_t BufferBytes(const AttentionShape& shape, const RingLayout& layout, int rank);
+
   // Strips as units of a circulation: how far each must go.
   static std::vector<std::vector<Circulation::Unit>> Units(const AttentionShape& shape, const RingLayout& layout);
   // Bytes of the nodes with which `holder` answers the queries of `origin`.

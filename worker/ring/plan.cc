@@ -6,6 +6,11 @@
 #include "worker/ring/deal.h"
 
 namespace rondo {
+namespace {
+
+constexpr int64_t kDecodeRun = 4;
+
+}  // namespace
 ShardPlan ShardPlan::Zigzag(int64_t tokens, int world, int64_t prefill_chunk) {
   RONDO_CHECK(tokens >= 0 && world >= 1 && prefill_chunk >= 0);
   ShardPlan plan;
@@ -23,9 +28,10 @@ ShardPlan ShardPlan::Zigzag(int64_t tokens, int world, int64_t prefill_chunk) {
   return plan;
 }
 
+// Past the prompt four blocks in a row go to one rank: then an answer of 1,024 tokens is one node of a decode step.
 int ShardPlan::Owner(int64_t block) const {
   if (block < static_cast<int64_t>(owners_.size())) return owners_[block];
-  return static_cast<int>(block % world_);
+  return static_cast<int>(block / kDecodeRun % world_);
 }
 
 int64_t ShardPlan::chunk_count() const { return tokens_ / chunk_ + (tokens_ % chunk_ != 0 ? 1 : 0); }

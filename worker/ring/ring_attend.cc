@@ -7,6 +7,7 @@
 #include "worker/ring/pass_kv.h"
 #include "worker/ring/pass_q.h"
 #include "worker/ring/ring_context.h"
+#include "worker/ring/select.h"
 #include "worker/ring/sequence_kv.h"
 #include "worker/ring/shares.h"
 
@@ -81,7 +82,7 @@ size_t RingAttend::KvBytes(const RingProblem& problem, int world, int rank) {
 
 size_t RingAttend::BufferBytes(const RingProblem& problem, int world, int rank) {
   const RingLayout layout = ProblemLayout(problem, PlanShares(problem, world));
-  return 2 * Circulation::BufferBytes(PassKv::Units(problem.shape, layout), rank);
+  return std::max(PassKv::BufferBytes(problem.shape, layout, rank), PassQ::BufferBytes(problem.shape, layout, rank));
 }
 
 void RingAttend::StoreKeys(int64_t row, int64_t count, const float* k) { impl_->Store(row, count, k, nullptr); }
@@ -97,12 +98,11 @@ absl::StatusOr<RingReport> RingAttend::Run(const float* q, float* out, float* ls
   context.stats = {};
   context.trace = &report.steps;
   absl::Status ran;
-  report.choice.strategy = options.strategy;
+  report.choice = ChooseFor(impl_->kv.shape(), context.mask, impl_->layout, options.strategy, options.rates);
   if (report.choice.strategy == RingStrategy::kPassQ) {
     impl_->pass_q.Begin(impl_->layout, 0);
     ran = impl_->pass_q.Run(0, q, out, lse);
   } else {
-    report.choice.strategy = RingStrategy::kPassKv;
     impl_->pass_kv.Begin(impl_->layout, 0);
     ran = impl_->pass_kv.Run(0, q, out, lse);
   }

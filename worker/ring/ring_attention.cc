@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "worker/ring/layout.h"
+#include "worker/ring/select.h"
 
 namespace rondo {
 
@@ -13,6 +14,7 @@ RingAttention::RingAttention(const AttentionKernels& kernels, Transport& transpo
     : plan_(plan),
       context_{kernels, transport, threads, kv, MaskSpec{}, ring_size, options, &cancelled},
       pass_kv_(context_),
+      pass_q_(context_),
       decode_(context_, plan) {
   pass_kv_.Reserve(BufferBytes(kv.shape(), plan) / 2);
   RONDO_CHECK(plan.world() == ring_size);
@@ -21,7 +23,14 @@ RingAttention::RingAttention(const AttentionKernels& kernels, Transport& transpo
 
 void RingAttention::BeginPrefill(int64_t chunk) {
   prefill_ = true;
-  pass_kv_.Begin(ChunkLayout(context_.mask, plan_, chunk), plan_.Chunk(chunk).begin);
+  const RingLayout layout = ChunkLayout(context_.mask, plan_, chunk);
+  const int64_t position = plan_.Chunk(chunk).begin;
+  choice_ = ChooseFor(context_.kv.shape(), context_.mask, layout, context_.options.strategy, context_.options.rates);
+  if (choice_.strategy == RingStrategy::kPassQ) {
+    pass_q_.Begin(layout, position);
+  } else {
+    pass_kv_.Begin(layout, position);
+  }
 }
 
 void RingAttention::BeginDecode(int64_t position) {
@@ -33,6 +42,7 @@ absl::Status RingAttention::Run(int32_t layer, absl::Span<const PositionRun> run
                                 const float* v, float* out) {
   if (!prefill_) return decode_.Run(layer, runs, q, k, v, out);
   context_.kv.Store(layer, runs, k, v);
+  if (choice_.strategy == RingStrategy::kPassQ) return pass_q_.Run(layer, q, out, nullptr);
   return pass_kv_.Run(layer, q, out, nullptr);
 }
 

@@ -7,6 +7,7 @@
 
 #include "rondo/attention.h"
 #include "worker/ring/pass_kv.h"
+#include "worker/ring/pass_q.h"
 #include "worker/ring/ring_context.h"
 #include "worker/ring/ring_decode.h"
 
@@ -41,6 +42,9 @@ class RingAttention : public Attention {
 
   const RingStats& stats() const { return context_.stats; }
 
+  // How the chunk begun last is computed, and why.
+  const RingChoice& choice() const { return choice_; }
+
   // Bytes the ring needs beside the KV for a prompt planned so: two receive buffers.
   static size_t BufferBytes(const AttentionShape& shape, const ShardPlan& plan);
 
@@ -48,8 +52,10 @@ class RingAttention : public Attention {
   const ShardPlan& plan_;
   RingContext context_;
   PassKv pass_kv_;
+  PassQ pass_q_;
   RingDecode decode_;
   bool prefill_ = true;
+  RingChoice choice_;
 };
 
 }  // namespace rondo

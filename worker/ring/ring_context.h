@@ -22,6 +22,8 @@ struct RingOptions {
   uint64_t job = 0;  // the same on all ranks and different from the job before; goes into every header
   // Of each wait for a peer. It must cover a peer's compute of one ring step, not only the wire.
   absl::Duration wait_timeout = absl::Seconds(60);
+  RingStrategy strategy = RingStrategy::kAuto;  // of prefill
+  RingRates rates = {};                         // for kAuto; zeros: pass-KV
 };
 
 struct RingStats {

@@ -5,27 +5,31 @@
 
 #include "base/check.h"
 #include "kernels/fold_nodes.h"
+#include "rondo/visible.h"
+#include "worker/ring/node_plan.h"
 
 namespace rondo {
 
 void RingDecode::Begin(int64_t position) {
   RONDO_CHECK(position >= 0 && position < context_.kv.max_sequence_tokens());
   position_ = position;
-  if (BlocksFor(position + 1) != planned_blocks_) PlanExchange();
+  const BlockRange visible = VisibleBlocks(context_.mask, position, position + 1, {0, BlocksFor(position + 1)});
+  if (visible == planned_) return;
+  planned_ = visible;
+  PlanExchange();
 }
 
 void RingDecode::PlanExchange() {
-  planned_blocks_ = BlocksFor(position_ + 1);
   const AttentionShape& shape = context_.kv.shape();
-  const size_t node_bytes = sizeof(float) * shape.q_heads * (shape.head_dim + 2);
+  const size_t node_bytes = sizeof(float) * NodeFloats(shape, 1);
   owned_.clear();
   part_nodes_.assign(context_.ring_size, {});
   size_t bytes = 0;
   std::vector<size_t> offsets;
   for (int rank = 0; rank < context_.ring_size; ++rank) {
     owned_.push_back(plan_.OwnedBlocks(position_ + 1, rank));
-    for (const BlockRange& run : owned_.back()) {
-      for (const NodeId id : DyadicNodes(run)) part_nodes_[rank].push_back({id, nullptr, nullptr, nullptr});
+    for (const NodeId id : OwnNodes(owned_.back(), planned_)) {
+      part_nodes_[rank].push_back({id, nullptr, nullptr, nullptr});
     }
     offsets.push_back(bytes);
     bytes += (sizeof(RingHeader) + part_nodes_[rank].size() * node_bytes + 63) / 64 * 64;
@@ -38,10 +42,8 @@ void RingDecode::PlanExchange() {
     new (parts_[rank].data()) RingHeader;
     auto* floats = reinterpret_cast<float*>(parts_[rank].data() + sizeof(RingHeader));
     for (PartialNode& node : part_nodes_[rank]) {
-      node.o = floats;
-      node.m = node.o + size_t{1} * shape.q_heads * shape.head_dim;
-      node.l = node.m + shape.q_heads;
-      floats = node.l + shape.q_heads;
+      node = NodeAt(shape, 1, node.id, floats);
+      floats += NodeFloats(shape, 1);
       all_nodes_.push_back(node);
     }
   }
@@ -70,17 +72,8 @@ absl::Status RingDecode::Run(int32_t layer, absl::Span<const PositionRun> runs, 
 
 void RingDecode::AttendOwn(int32_t layer, const float* q) {
   ScopedTimer timer(context_.stats.compute);
-  const AttentionShape& shape = context_.kv.shape();
-  ViewBlocks(owned_[context_.rank()], position_ + 1, context_.kv.Owned(layer, position_ + 1).data(),
-             KvBlockBytes(shape), block_runs_);
-  absl::Span<const PartialNode> nodes = part_nodes_[context_.rank()];
-  for (const std::vector<KvBlock>& run : block_runs_) {
-    size_t count = 0;
-    while (count < nodes.size() && nodes[count].id.end() <= run.back().index + 1) ++count;
-    context_.kernels.Attend(shape, QueryRows{q, position_, 1}, run, context_.mask, nodes.subspan(0, count),
-                            context_.threads);
-    nodes.remove_prefix(count);
-  }
+  attender_.View(owned_[context_.rank()], layer, position_ + 1);
+  attender_.Attend({position_, 0, 1, planned_}, q, part_nodes_[context_.rank()], serial_);
 }
 
 absl::Status RingDecode::Exchange(int32_t layer) {

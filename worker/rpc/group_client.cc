@@ -30,7 +30,6 @@ struct GroupClient::Stream {
   std::unique_ptr<v1::Group::Stub> stub;
   grpc::ClientContext context;
   std::unique_ptr<grpc::ClientReaderWriter<v1::RankMessage, v1::CoordinatorMessage>> wire;
-  std::deque<v1::RankMessage> outbox;  // guarded by the client's mutex
 
   explicit Stream(const std::string& address) {
     grpc::ChannelArguments arguments;
@@ -48,12 +47,14 @@ struct GroupClient::Stream {
 };
 
 GroupClient::GroupClient(const WorkerContext& context, RankIdentity identity, CommandQueue& commands,
-                         std::function<void(const std::string&)> on_cancel, std::function<Vitals()> vitals)
+                         std::function<void(const std::string&)> on_cancel, std::function<Vitals()> vitals,
+                         OutboxLimits limits)
     : context_(context),
       identity_(std::move(identity)),
       commands_(commands),
       on_cancel_(std::move(on_cancel)),
-      vitals_(std::move(vitals)) {}
+      vitals_(std::move(vitals)),
+      outbox_(limits) {}
 
 GroupClient::~GroupClient() {
   Leave(absl::Now());
@@ -69,9 +70,9 @@ absl::Status GroupClient::Join(absl::Time deadline) {
                                                "; start one with: rondo-coordinator --listen ", identity_.coordinator));
   }
   stream_->wire = stream_->stub->Join(&stream_->context);
+  writer_ = std::thread([this] { WriteLoop(); });  // first: a model's header may be larger than the outbox
   SendHello();
   if (context_.transport->rank() == 0 && context_.model != nullptr) SendModelHeader();
-  writer_ = std::thread([this] { WriteLoop(); });
   reader_ = std::thread([this] { ReadLoop(); });
   std::unique_lock<std::mutex> lock(mutex_);
   const bool answered =
@@ -91,7 +92,7 @@ void GroupClient::Leave(absl::Time deadline) {
   if (stream_ == nullptr || stream_->wire == nullptr) return;
   std::unique_lock<std::mutex> lock(mutex_);
   stopping_ = true;
-  outbox_closed_ = true;
+  outbox_.Close();
   changed_.notify_all();
   changed_.wait_until(lock, absl::ToChronoTime(deadline), [&] { return writer_done_; });
   lock.unlock();
@@ -125,7 +126,7 @@ void GroupClient::SendHello() {
   hello.set_transport(identity_.transport);
   hello.set_want_model_header(context_.transport->rank() == 0 && context_.model != nullptr);
   hello.set_data_address(identity_.data_address);
-  stream_->outbox.push_back(std::move(message));
+  Report(std::move(message));
 }
 
 void GroupClient::SendModelHeader() {
@@ -137,7 +138,7 @@ void GroupClient::SendModelHeader() {
     piece.set_data(header.data() + at, size);
     piece.set_last(at + size == header.size());
     if (at == 0) piece.set_file_name(identity_.model_name);
-    stream_->outbox.push_back(std::move(message));
+    Report(std::move(message));
   }
 }
 
@@ -178,6 +179,7 @@ void GroupClient::Depart(absl::Status reason, bool orderly) {
     changed_.notify_all();
   }
   commands_.Close(reason);
+  if (!orderly) outbox_.Close();  // nobody listens any more, and nobody may wait for room
   // Ends whatever the step loop waits for. When the coordinator drains, all ranks take in the same last commands and
   // stop by themselves.
   if (!orderly) context_.transport->Abort(std::move(reason));
@@ -185,21 +187,19 @@ void GroupClient::Depart(absl::Status reason, bool orderly) {
 
 void GroupClient::WriteLoop() {
   pthread_setname_np(pthread_self(), "rondo-reports");
-  std::unique_lock<std::mutex> lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, [&] { return outbox_closed_ || !stream_->outbox.empty(); });
-    if (stream_->outbox.empty()) break;
-    v1::RankMessage message = std::move(stream_->outbox.front());
-    stream_->outbox.pop_front();
-    message.set_epoch(epoch_);
-    lock.unlock();
-    const bool sent = stream_->wire->Write(message);
-    lock.lock();
-    if (!sent) break;  // the reader learns why
+  while (std::optional<v1::RankMessage> message = outbox_.Take()) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      message->set_epoch(epoch_);
+    }
+    if (!stream_->wire->Write(*message)) break;  // the reader learns why
   }
-  writer_done_ = true;
-  changed_.notify_all();
-  lock.unlock();
+  outbox_.Close();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    writer_done_ = true;
+    changed_.notify_all();
+  }
   stream_->wire->WritesDone();
 }
 
@@ -213,9 +213,8 @@ void GroupClient::HeartbeatLoop() {
     message.mutable_heartbeat()->set_kv_used_bytes(vitals.kv_used_bytes);
     message.mutable_heartbeat()->set_applied_number(vitals.applied_number);
     message.mutable_heartbeat()->set_resident_bytes(ResidentBytes());
+    Report(std::move(message));
     lock.lock();
-    stream_->outbox.push_back(std::move(message));
-    changed_.notify_all();
     changed_.wait_for(lock, absl::ToChronoNanoseconds(heartbeat_interval_), [&] { return stopping_ || departure_; });
   }
   if (!stopping_ && departure_->orderly) {
@@ -228,13 +227,19 @@ void GroupClient::HeartbeatLoop() {
   }
 }
 
+void GroupClient::Report(v1::RankMessage message) {
+  if (outbox_.Put(std::move(message))) return;
+  Depart(absl::ResourceExhaustedError(
+             absl::StrCat("the coordinator at ", identity_.coordinator, " does not read: ", outbox_.limits().bytes,
+                          " bytes of reports have waited for ", absl::FormatDuration(outbox_.limits().patience))),
+         false);
+}
+
 void GroupClient::Progress(const std::string& job, double fraction) {
   v1::RankMessage message;
   message.mutable_progress()->set_job_id(job);
   message.mutable_progress()->set_fraction(fraction);
-  std::lock_guard<std::mutex> lock(mutex_);
-  stream_->outbox.push_back(std::move(message));
-  changed_.notify_all();
+  Report(std::move(message));
 }
 
 void GroupClient::Logits(const std::string& job, int64_t step, absl::Span<const float> logits) {
@@ -246,9 +251,7 @@ void GroupClient::Logits(const std::string& job, int64_t step, absl::Span<const 
     piece.set_step(step);
     piece.set_offset(at);
     piece.set_values(logits.data() + at, count * sizeof(float));
-    std::lock_guard<std::mutex> lock(mutex_);
-    stream_->outbox.push_back(std::move(message));
-    changed_.notify_all();
+    Report(std::move(message));
   }
 }
 
@@ -259,9 +262,7 @@ void GroupClient::Token(const std::string& job, int64_t step, int32_t token, boo
   drawn.set_step(step);
   drawn.set_token(token);
   drawn.set_is_end(is_end);
-  std::lock_guard<std::mutex> lock(mutex_);
-  stream_->outbox.push_back(std::move(message));
-  changed_.notify_all();
+  Report(std::move(message));
 }
 
 void GroupClient::Ended(const JobResult& result) {
@@ -278,17 +279,13 @@ void GroupClient::Ended(const JobResult& result) {
   ended.set_strategy(result.strategy);
   ended.set_exchanged_bytes(result.exchanged_bytes);
   for (uint64_t bytes : result.kv_bytes_per_worker) ended.add_kv_bytes_per_worker(bytes);
-  std::lock_guard<std::mutex> lock(mutex_);
-  stream_->outbox.push_back(std::move(message));
-  changed_.notify_all();
+  Report(std::move(message));
 }
 
 void GroupClient::AttentionOpened(const std::string& job) {
   v1::RankMessage message;
   message.mutable_attention_opened()->set_job_id(job);
-  std::lock_guard<std::mutex> lock(mutex_);
-  stream_->outbox.push_back(std::move(message));
-  changed_.notify_all();
+  Report(std::move(message));
 }
 
 void GroupClient::AttentionRan(const AttentionFigures& figures) {
@@ -307,9 +304,7 @@ void GroupClient::AttentionRan(const AttentionFigures& figures) {
   to.set_exchanged_bytes(figures.exchanged_bytes);
   to.set_skipped_steps(figures.skipped_steps);
   for (uint64_t bytes : figures.memory_bytes_per_worker) to.add_memory_bytes_per_worker(bytes);
-  std::lock_guard<std::mutex> lock(mutex_);
-  stream_->outbox.push_back(std::move(message));
-  changed_.notify_all();
+  Report(std::move(message));
 }
 
 }  // namespace rondo

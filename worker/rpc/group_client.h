@@ -4,7 +4,6 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -14,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "worker/rpc/outbox.h"
 #include "worker/session/command_queue.h"
 #include "worker/session/report.h"
 #include "worker/session/worker_context.h"
@@ -48,7 +48,8 @@ class GroupClient : public ReportSink {
   // `context` and `commands` outlive the client. `on_cancel` is called on the reading thread as soon as a CancelJob
   // arrives, before it is queued; `vitals` on the heartbeat thread.
   GroupClient(const WorkerContext& context, RankIdentity identity, CommandQueue& commands,
-              std::function<void(const std::string& job)> on_cancel, std::function<Vitals()> vitals);
+              std::function<void(const std::string& job)> on_cancel, std::function<Vitals()> vitals,
+              OutboxLimits limits = {});
   ~GroupClient() override;
 
   // Dials, joins and waits for Welcome. UNAVAILABLE when nobody answers by `deadline`, or the reason of a refusal.
@@ -60,6 +61,7 @@ class GroupClient : public ReportSink {
   // Ends the stream with everything sent that was reported, waiting at most until `deadline`.
   void Leave(absl::Time deadline);
 
+  // Reports wait for room in the outbox; without any the rank departs, RESOURCE_EXHAUSTED.
   void Progress(const std::string& job, double fraction) override;
   void Logits(const std::string& job, int64_t step, absl::Span<const float> logits) override;
   void Token(const std::string& job, int64_t step, int32_t token, bool is_end) override;
@@ -75,6 +77,7 @@ class GroupClient : public ReportSink {
   void ReadLoop();
   void WriteLoop();
   void HeartbeatLoop();
+  void Report(v1::RankMessage message);
   void Depart(absl::Status reason, bool orderly);
 
   const WorkerContext& context_;
@@ -83,12 +86,12 @@ class GroupClient : public ReportSink {
   const std::function<void(const std::string&)> on_cancel_;
   const std::function<Vitals()> vitals_;
   std::unique_ptr<Stream> stream_;
+  Outbox outbox_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool welcomed_ = false;
   bool stopping_ = false;  // heartbeats end
-  bool outbox_closed_ = false;
   bool writer_done_ = false;
   std::optional<Departure> departure_;
   uint64_t epoch_ = 0;

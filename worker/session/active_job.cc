@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/check.h"
+#include "base/log.h"
 #include "worker/session/fault_point.h"
 
 namespace rondo {
@@ -55,6 +56,8 @@ absl::StatusOr<std::unique_ptr<ActiveJob>> ActiveJob::Create(const WorkerContext
   RingOptions options;
   options.job = sequence;
   options.wait_timeout = context.ring_timeout;
+  options.strategy = context.strategy;
+  options.rates = context.rates;
   job->ring_ = std::make_unique<RingAttention>(*context.kernels.attention, *context.transport, *context.pool, *job->kv_,
                                                job->plan_, job->ring_size_, options, *job->cancelled_);
   job->hidden_.resize(config.embedding);
@@ -90,6 +93,7 @@ absl::Status ActiveJob::RunPrefillChunk(Decoder& decoder) {
   const int64_t embedding = context_.model->config.embedding;
   float* hidden = hidden_rows_.Get(tokens.size() * embedding);
   ring_->BeginPrefill(chunk);
+  NoteChoice(chunk);
   const double chunks = static_cast<double>(plan_.chunk_count());
   const double layers = context_.model->config.layers;
   const absl::Status ran = decoder.Forward(tokens, runs, *ring_, hidden, [&](int32_t layer) {
@@ -112,6 +116,17 @@ absl::Status ActiveJob::RunPrefillChunk(Decoder& decoder) {
   return context_.transport->Broadcast(
       owner, ring_size_, absl::MakeSpan(reinterpret_cast<std::byte*>(hidden_.data()), hidden_.size() * sizeof(float)),
       absl::Now() + context_.ring_timeout);
+}
+
+// Chunks of one job may be computed differently; the summary names what computed the last one, whose prefix is longest.
+void ActiveJob::NoteChoice(int64_t chunk) {
+  if (ring_size_ == 1) return;
+  const RingChoice& choice = ring_->choice();
+  if (leads() && (chunk == 0 || choice.strategy != strategy_)) {
+    LogInfo("job ", start_.id, " from token ", plan_.Chunk(chunk).begin, " on: ", Name(choice.strategy), ", ",
+            choice.reason);
+  }
+  strategy_ = choice.strategy;
 }
 
 absl::Status ActiveJob::RunDecode(Decoder& decoder) {
@@ -189,7 +204,7 @@ absl::Status ActiveJob::Finish(const StepOutcome& outcome) {
   const int64_t now = NowUs();
   result.prefill_us = (first_token_us_ == 0 ? now : first_token_us_) - started_us_;
   result.decode_us = first_token_us_ == 0 ? 0 : now - first_token_us_;
-  result.strategy = ring_size_ == 1 ? "local" : "pass-kv";
+  result.strategy = ring_size_ == 1 ? "local" : std::string(Name(strategy_));
   for (int r = 0; r < ring_size_; ++r) {
     result.exchanged_bytes += shares[2 * r];
     result.kv_bytes_per_worker.push_back(shares[2 * r + 1]);

@@ -54,6 +54,7 @@ class ActiveJob {
 
   bool leads() const { return context_.transport->rank() == 0; }
   absl::Status RunPrefillChunk(Decoder& decoder);
+  void NoteChoice(int64_t chunk);
   absl::Status RunDecode(Decoder& decoder);
   StepOutcome Draw(Decoder& decoder);
   StepOutcome TakeToken(int32_t token);
@@ -67,6 +68,7 @@ class ActiveJob {
   ShardPlan plan_;
   std::optional<SequenceKv> kv_;
   std::unique_ptr<RingAttention> ring_;
+  RingStrategy strategy_ = RingStrategy::kPassKv;  // of the chunk computed last
 
   int64_t next_chunk_ = 0;
   int64_t drawn_ = 0;       // tokens so far

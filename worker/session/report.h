@@ -38,7 +38,7 @@ struct AttentionFigures {
   std::vector<uint64_t> memory_bytes_per_worker;
 };
 
-// Called by the step loop's thread; must not block for the network.
+// Called by the step loop's thread; may wait for the network only as long as worker/rpc/outbox.h says.
 class ReportSink {
  public:
   virtual ~ReportSink() = default;

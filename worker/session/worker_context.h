@@ -22,7 +22,6 @@ struct WorkerContext {
   std::shared_ptr<const LoadedModel> model;  // null: attention jobs only
   std::shared_ptr<const Tokenizer> tokenizer;
   AttentionStore* attention = nullptr;  // where data calls find attention jobs; null: none are taken
-  RingRates rates;                      // measured; zeros: not
   KernelSet kernels;
   ComputeMode compute = ComputeMode::kF32;
   KvType kv_type = KvType::kF32;
@@ -31,6 +30,8 @@ struct WorkerContext {
   std::function<uint64_t()> available_memory;  // of this machine, bytes, now; empty: not asked
   Transport* transport = nullptr;
   ThreadPool* pool = nullptr;
+  RingStrategy strategy = RingStrategy::kAuto;
+  RingRates rates;  // measured at start-up, for kAuto
   // For the head of a step: rank 0 may be busy for hours with a job of its own (the float64 reference).
   absl::Duration control_timeout = absl::Hours(24);
   absl::Duration ring_timeout = absl::Minutes(10);  // for one wait; a dead peer is noticed earlier by its heartbeats

@@ -129,20 +129,35 @@ void MpiTransport::Progress::Join() {
   if (thread_.joinable()) thread_.join();
 }
 
+// Starts MPI, or joins the program that did.
+absl::Status MpiTransport::Progress::StartMpi() {
+  const int needed = options_.communicator ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED;
+  int provided = MPI_THREAD_SINGLE;
+  absl::Status status = options_.communicator
+                            ? MpiStatus(MPI_Query_thread(&provided), "MPI_Query_thread")
+                            : MpiStatus(MPI_Init_thread(nullptr, nullptr, needed, &provided), "MPI_Init_thread");
+  if (status.ok() && provided < needed) {
+    status = absl::FailedPreconditionError(
+        absl::StrCat("MPI gives thread level ", provided, ", needed: ", needed,
+                     options_.communicator ? " (multiple): initialise it with MPI_Init_thread" : " (funneled)"));
+  }
+  if (!status.ok()) return status;
+  MPI_Comm comm = MPI_COMM_WORLD;
+  if (options_.communicator) {
+    status = MpiStatus(MPI_Comm_dup(MPI_Comm_f2c(*options_.communicator), &comm), "MPI_Comm_dup");
+    if (!status.ok()) return status;
+  }
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(comm, &rank_);
+  MPI_Comm_size(comm, &world_);
+  comm_ = MPI_Comm_c2f(comm);
+  return absl::OkStatus();
+}
+
 void MpiTransport::Progress::ThreadMain() {
   prctl(PR_SET_NAME, "rondo-mpi");
   prctl(PR_SET_TIMERSLACK, 1000);  // nanoseconds; the default of 50 us would half again lengthen every short sleep
-  int provided = MPI_THREAD_SINGLE;
-  absl::Status status = MpiStatus(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
-  if (status.ok() && provided < MPI_THREAD_FUNNELED) {
-    status = absl::FailedPreconditionError(absl::StrCat(
-        "MPI gives thread level ", provided, ", needed: ", static_cast<int>(MPI_THREAD_FUNNELED), " (funneled)"));
-  }
-  if (status.ok()) {
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-    MPI_Comm_size(MPI_COMM_WORLD, &world_);
-  }
+  const absl::Status status = StartMpi();
   {
     std::lock_guard lock(mutex_);
     if (status.ok()) {
@@ -153,7 +168,7 @@ void MpiTransport::Progress::ThreadMain() {
     wake_caller_.notify_all();
   }
   // Not destroyed after a failure: MPI still holds pointers into its envelopes.
-  auto wire = std::make_unique<Wire>(world_, options_.chunk_bytes);
+  auto wire = std::make_unique<Wire>(world_, options_.chunk_bytes, MPI_Comm_f2c(comm_));
   if (status.ok()) Loop(*wire);
   std::lock_guard lock(mutex_);
   if (!wire->idle()) wire.release();
@@ -231,7 +246,7 @@ void MpiTransport::Progress::Sleep(bool forever) {
 // A barrier that can be given up comes first: MPI_Finalize itself waits for all ranks and cannot.
 void MpiTransport::Progress::Finalize() {
   MPI_Request barrier = MPI_REQUEST_NULL;
-  absl::Status status = MpiStatus(MPI_Ibarrier(MPI_COMM_WORLD, &barrier), "MPI_Ibarrier");
+  absl::Status status = MpiStatus(MPI_Ibarrier(MPI_Comm_f2c(comm_), &barrier), "MPI_Ibarrier");
   int done = 0;
   while (status.ok() && done == 0) {
     status = MpiStatus(MPI_Test(&barrier, &done, MPI_STATUS_IGNORE), "MPI_Test");
@@ -239,7 +254,11 @@ void MpiTransport::Progress::Finalize() {
     std::lock_guard lock(mutex_);
     if (!failure_.ok() || stop_) return;
   }
-  if (status.ok()) status = MpiStatus(MPI_Finalize(), "MPI_Finalize");
+  if (status.ok()) {
+    MPI_Comm comm = MPI_Comm_f2c(comm_);
+    status = options_.communicator ? MpiStatus(MPI_Comm_free(&comm), "MPI_Comm_free")
+                                   : MpiStatus(MPI_Finalize(), "MPI_Finalize");
+  }
   std::lock_guard lock(mutex_);
   if (status.ok()) {
     phase_ = Phase::kEnded;

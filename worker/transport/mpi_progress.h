@@ -44,6 +44,7 @@ class MpiTransport::Progress : public std::enable_shared_from_this<MpiTransport:
   };
   class Wire;  // the thread's own: MPI requests and the messages they belong to
 
+  absl::Status StartMpi();
   void ThreadMain();
   void Loop(Wire& wire);
   bool TakeRequests(Wire& wire);
@@ -56,6 +57,7 @@ class MpiTransport::Progress : public std::enable_shared_from_this<MpiTransport:
   const MpiOptions options_;
   int rank_ = 0;
   int world_ = 1;
+  int comm_ = 0;  // Fortran handle of the communicator messages go through
   std::atomic<uint64_t> sent_bytes_{0};
   std::atomic<bool> attention_{false};  // the thread must look at the fields below
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -20,6 +21,10 @@ struct MpiOptions {
   // Longest sleep between two looks at a transfer that does not move. 100 us: 1 % of a core, and short beside the
   // milliseconds of a ring step.
   absl::Duration poll_sleep = absl::Microseconds(100);
+  // Of a program that runs MPI itself, at MPI_THREAD_MULTIPLE: the Fortran handle (MPI_Comm_c2f) of the communicator
+  // whose ranks all call Create. The transport works on a duplicate and never ends MPI. None: it starts and ends MPI,
+  // and its ranks are those of MPI_COMM_WORLD.
+  std::optional<int> communicator;
 };
 
 // One thread of the process, started by Create, makes every MPI call from MPI_Init_thread to MPI_Finalize. Callers hand
@@ -38,12 +43,13 @@ struct MpiOptions {
 class MpiTransport : public PairTransport {
  public:
   // Blocks until all ranks are there. FAILED_PRECONDITION when MPI does not give the thread level asked for;
-  // DEADLINE_EXCEEDED after init_timeout, and then the process can only HardExit. Once in a process.
+  // DEADLINE_EXCEEDED after init_timeout, and then the process can only HardExit. Once in a process, unless it runs MPI
+  // itself.
   static absl::StatusOr<std::unique_ptr<MpiTransport>> Create(const MpiOptions& options = {});
   ~MpiTransport() override;
 
-  // Ends MPI in order; all ranks call it, with nothing pending. DEADLINE_EXCEEDED when a rank does not come: then
-  // HardExit. The first error when the transport had failed.
+  // Ends MPI in order (or gives the duplicate back); all ranks call it, with nothing pending. DEADLINE_EXCEEDED when a
+  // rank does not come: then HardExit. The first error when the transport had failed.
   absl::Status Close(absl::Time deadline);
 
   int rank() const override;

@@ -48,9 +48,9 @@ absl::Status MpiTransport::Progress::Wire::PostEnvelope(std::shared_ptr<Message>
   if (send) {
     std::memcpy(message->envelope.get(), &length, sizeof(length));
     if (inline_bytes > 0) std::memcpy(message->envelope.get() + sizeof(length), t.data, inline_bytes);
-    code = MPI_Isend(message->envelope.get(), count, MPI_BYTE, t.peer, message->tag, MPI_COMM_WORLD, &request);
+    code = MPI_Isend(message->envelope.get(), count, MPI_BYTE, t.peer, message->tag, comm_, &request);
   } else {
-    code = MPI_Irecv(message->envelope.get(), count, MPI_BYTE, t.peer, message->tag, MPI_COMM_WORLD, &request);
+    code = MPI_Irecv(message->envelope.get(), count, MPI_BYTE, t.peer, message->tag, comm_, &request);
   }
   if (code != MPI_SUCCESS) return MpiStatus(code, Describe(t).c_str());
   Add(request, message);
@@ -63,10 +63,9 @@ absl::Status MpiTransport::Progress::Wire::PostPieces(const std::shared_ptr<Mess
   for (size_t begin = 0; begin < message->length; begin += chunk_bytes_) {
     const int count = static_cast<int>(std::min(chunk_bytes_, message->length - begin));
     MPI_Request request = MPI_REQUEST_NULL;
-    const int code =
-        t.kind == Transfer::Kind::kSend
-            ? MPI_Isend(t.data + begin, count, MPI_BYTE, t.peer, message->tag + 1, MPI_COMM_WORLD, &request)
-            : MPI_Irecv(t.data + begin, count, MPI_BYTE, t.peer, message->tag + 1, MPI_COMM_WORLD, &request);
+    const int code = t.kind == Transfer::Kind::kSend
+                         ? MPI_Isend(t.data + begin, count, MPI_BYTE, t.peer, message->tag + 1, comm_, &request)
+                         : MPI_Irecv(t.data + begin, count, MPI_BYTE, t.peer, message->tag + 1, comm_, &request);
     if (code != MPI_SUCCESS) return MpiStatus(code, Describe(t).c_str());
     Add(request, message);
   }

@@ -19,7 +19,7 @@ class MpiTransport::Progress::Wire {
   // Longer messages go from and to the callers' buffers without a copy; shorter ones travel behind their length.
   static constexpr size_t kInlineBytes = 16 << 10;
 
-  Wire(int world, size_t chunk_bytes) : chunk_bytes_(chunk_bytes), peers_(world) {}
+  Wire(int world, size_t chunk_bytes, MPI_Comm comm) : chunk_bytes_(chunk_bytes), comm_(comm), peers_(world) {}
 
   absl::Status Start(const Transfer& transfer, Operation* operation);
 
@@ -51,6 +51,7 @@ class MpiTransport::Progress::Wire {
   void Add(MPI_Request request, const std::shared_ptr<Message>& message);
 
   const size_t chunk_bytes_;
+  const MPI_Comm comm_;
   std::vector<Peer> peers_;
   std::vector<MPI_Request> requests_;
   std::vector<std::shared_ptr<Message>> owners_;  // of requests_

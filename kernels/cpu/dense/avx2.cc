@@ -3,8 +3,9 @@
 #include "kernels/cpu/dense/elementwise.h"
 #include "kernels/cpu/dense/factories.h"
 #include "kernels/cpu/dense/matmul_f32.h"
+#include "kernels/cpu/dense/matmul_q8.h"
 #include "kernels/cpu/dense/matmul_q8_avx2.h"
-#include "kernels/cpu/dense/matvec_q8.h"
+#include "kernels/cpu/dense/token_groups.h"
 
 namespace rondo {
 namespace {
@@ -14,6 +15,9 @@ constexpr DenseOps kOps = {
     .panel_rows = kPanelRows,
     .tile_tokens = kTileTokens,
     .quantise = QuantiseBlocks<simd::Avx2>,
+    .pack_groups = MultiplyQ8Avx2::kPackGroups,
+    .group_bytes = GroupBytes,
+    .group_tokens = MultiplyQ8Avx2::kTokens,
     .matmul_f32 = MatMulF32<simd::Avx2, 6>,  // 12 accumulators, 2 weights, 1 broadcast: 15 of 16 registers
     .matmul_q8 = MatMulQ8<MultiplyQ8Avx2>,
     .dequantise = DequantiseWholeRow,

@@ -5,7 +5,8 @@
 #include "kernels/cpu/dense/dense_ops.h"
 #include "kernels/cpu/dense/elementwise.h"
 #include "kernels/cpu/dense/matmul_f32.h"
-#include "kernels/cpu/dense/matvec_q8.h"
+#include "kernels/cpu/dense/matmul_q8.h"
+#include "kernels/cpu/dense/token_groups.h"
 #include "kernels/cpu/simd/avx512.h"
 
 namespace rondo {
@@ -22,6 +23,9 @@ constexpr DenseOps Avx512Table() {
       .panel_rows = kPanelRows,
       .tile_tokens = kTileTokens,
       .quantise = QuantiseBlocks<simd::Avx512>,
+      .pack_groups = MultiplyQ8::kPackGroups,
+      .group_bytes = GroupBytes,
+      .group_tokens = MultiplyQ8::kTokens,
       .matmul_f32 = MatMulF32<simd::Avx512, 12>,
       .matmul_q8 = MatMulQ8<MultiplyQ8>,
       .dequantise = DequantiseWholeRow,

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/cpu/simd/avx2.h"
 #include "rondo/dense_kernels.h"
@@ -41,14 +42,20 @@ inline __m256i FifthBits(const uint8_t* p) {
   return _mm256_and_si256(set, _mm256_set1_epi8(16));
 }
 
+inline void StoreTransposed(__m256 (&r)[8], float* out, int stride) {
+  simd::Avx2::Transpose(r);
+  for (int b = 0; b < 8; ++b) _mm256_store_ps(out + b * stride, r[b]);
+}
+
 // Each reader looks at a row in chunks of 256 elements, `chunk` pointing at the first block of one.
 //   kBits     codes are unsigned numbers of so many bits, 8: signed bytes
 //   kOffset   the weight's code is the unsigned code less kOffset
-//   kHalves   a block of 32 has two scales, one for each 16
+//   kHalves   a block of 32 has two scales, one for each 16; never with a minimum
 //   kMinimum  a block of 32 has a minimum
 //   Codes     block b = 0..7 of the chunk as 32 bytes in element order
 //   Nibbles   (some) the 16 bytes whose low nibbles are elements 0..15 of block b and high nibbles 16..31
-//   Scales    of `blocks` blocks: scale[(b * (kHalves + 1) + half) * stride], minimum[b * stride]
+//   Scales    of `blocks` blocks: scale[b], and second[b], the minimum or the second half's scale
+//   Scales8   of eight rows: lane i of scale + b * stride and of second + b * stride are row i's; 32-byte aligned
 template <int64_t kBytesPerBlock, int kHeader>
 struct Block32Scale {
   static constexpr int64_t kBlock = 32;
@@ -56,18 +63,35 @@ struct Block32Scale {
   static constexpr bool kHalves = false;
   static constexpr bool kMinimum = kHeader == 4;
 
-  static void Scales(const uint8_t* chunk, int blocks, float* scale, float* minimum, int stride) {
+  static void Scales(const uint8_t* chunk, int blocks, float* scale, float* second) {
     for (int b = 0; b < blocks; ++b, chunk += kBytes) {
+      scale[b] = LoadHalfF16c(chunk);
+      if constexpr (kMinimum) second[b] = LoadHalfF16c(chunk + 2);
+    }
+  }
+
+  static void Scales8(const uint8_t* const* chunk, int blocks, float* scale, float* second, int stride) {
+    // Collected by integer moves first: a vector load right after the stores that it needs would wait for them.
+    using Word = std::conditional_t<kMinimum, uint32_t, uint16_t>;
+    alignas(32) Word words[8][8];
+    for (int i = 0; i < 8; ++i) {
+      for (int b = 0; b < blocks; ++b) std::memcpy(&words[b][i], chunk[i] + b * kBytes, sizeof(Word));
+    }
+    for (int b = 0; b < blocks; ++b, scale += stride, second += stride) {
       if constexpr (kMinimum) {
-        int32_t both;
-        std::memcpy(&both, chunk, 4);
-        const __m128 pair = _mm_cvtph_ps(_mm_cvtsi32_si128(both));
-        _mm_store_ss(scale + b * stride, pair);
-        _mm_store_ss(minimum + b * stride, _mm_movehdup_ps(pair));
+        const __m256i both = _mm256_load_si256(reinterpret_cast<const __m256i*>(words[b]));
+        const __m256i low = _mm256_and_si256(both, _mm256_set1_epi32(0xffff)), high = _mm256_srli_epi32(both, 16);
+        _mm256_store_ps(scale, _mm256_cvtph_ps(Narrow(low)));
+        _mm256_store_ps(second, _mm256_cvtph_ps(Narrow(high)));
       } else {
-        scale[b * stride] = LoadHalfF16c(chunk);
+        _mm256_store_ps(scale, _mm256_cvtph_ps(_mm_load_si128(reinterpret_cast<const __m128i*>(words[b]))));
       }
     }
+  }
+
+ private:
+  static __m128i Narrow(__m256i a) {
+    return _mm_packus_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
   }
 };
 
@@ -106,7 +130,22 @@ struct BlockKScale {
   static constexpr bool kHalves = false;
   static constexpr bool kMinimum = true;
 
-  static void Scales(const uint8_t* chunk, int, float* scale, float* minimum, int stride) {
+  static void Scales(const uint8_t* chunk, int, float* scale, float* second) {
+    __m256 s, m;
+    Read(chunk, &s, &m);
+    _mm256_storeu_ps(scale, s);
+    _mm256_storeu_ps(second, m);
+  }
+
+  static void Scales8(const uint8_t* const* chunk, int, float* scale, float* second, int stride) {
+    __m256 s[8], m[8];
+    for (int i = 0; i < 8; ++i) Read(chunk[i], &s[i], &m[i]);
+    StoreTransposed(s, scale, stride);
+    StoreTransposed(m, second, stride);
+  }
+
+ private:
+  static void Read(const uint8_t* chunk, __m256* scale, __m256* minimum) {
     uint32_t q[3];
     std::memcpy(q, chunk + 4, 12);
     // Bytes j = 0..7 of the two words are sub-block j's.
@@ -114,14 +153,11 @@ struct BlockKScale {
     const uint64_t high_scale = (q[2] & 0x0f0f0f0fu) | ((q[0] >> 6) & 0x03030303u) << 4;
     const uint64_t high_minimum = ((q[2] >> 4) & 0x0f0f0f0fu) | ((q[1] >> 6) & 0x03030303u) << 4;
     const __m256 d = _mm256_set1_ps(LoadHalfF16c(chunk)), dmin = _mm256_set1_ps(LoadHalfF16c(chunk + 2));
-    alignas(32) float s[8], m[8];
-    _mm256_store_ps(s, _mm256_mul_ps(d, Widen(low_scale | high_scale << 32)));
+    *scale = _mm256_mul_ps(d, Widen(low_scale | high_scale << 32));
     const __m256 product = _mm256_mul_ps(dmin, Widen(low_minimum | high_minimum << 32));
-    _mm256_store_ps(m, _mm256_xor_ps(product, _mm256_set1_ps(-0.0f)));
-    for (int b = 0; b < 8; ++b) scale[b * stride] = s[b], minimum[b * stride] = m[b];
+    *minimum = _mm256_xor_ps(product, _mm256_set1_ps(-0.0f));
   }
 
- private:
   static __m256 Widen(uint64_t bytes) {
     return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<int64_t>(bytes))));
   }
@@ -153,10 +189,17 @@ struct ReadQ6_K {
   static constexpr bool kHalves = true;
   static constexpr bool kMinimum = false;
 
-  static void Scales(const uint8_t* chunk, int, float* scale, float*, int stride) {
-    const float d = LoadHalfF16c(chunk + 208);
-    const int8_t* q = reinterpret_cast<const int8_t*>(chunk + 192);
-    for (int j = 0; j < 16; ++j) scale[j * stride] = d * static_cast<float>(q[j]);
+  static void Scales(const uint8_t* chunk, int, float* scale, float* second) {
+    __m256 even, odd;
+    Read(chunk, &even, &odd);
+    _mm256_storeu_ps(scale, even);
+    _mm256_storeu_ps(second, odd);
+  }
+  static void Scales8(const uint8_t* const* chunk, int, float* scale, float* second, int stride) {
+    __m256 even[8], odd[8];
+    for (int i = 0; i < 8; ++i) Read(chunk[i], &even[i], &odd[i]);
+    StoreTransposed(even, scale, stride);
+    StoreTransposed(odd, second, stride);
   }
   static __m256i Codes(const uint8_t* chunk, int b) {
     const int half = b / 4, quarter = b % 4;
@@ -164,6 +207,15 @@ struct ReadQ6_K {
     const __m256i nibble = _mm256_and_si256(quarter < 2 ? low : _mm256_srli_epi16(low, 4), _mm256_set1_epi8(15));
     const __m256i high = _mm256_srl_epi16(LoadBytes32(chunk + 128 + half * 32), _mm_cvtsi32_si128(2 * quarter));
     return _mm256_or_si256(nibble, _mm256_slli_epi16(_mm256_and_si256(high, _mm256_set1_epi8(3)), 4));
+  }
+
+ private:
+  static void Read(const uint8_t* chunk, __m256* even, __m256* odd) {
+    const __m256 d = _mm256_set1_ps(LoadHalfF16c(chunk + 208));
+    const __m128i q = _mm_loadu_si128(reinterpret_cast<const __m128i*>(chunk + 192));
+    *even =
+        _mm256_mul_ps(d, _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(_mm256_cvtepi16_epi32(q), 24), 24)));
+    *odd = _mm256_mul_ps(d, _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_cvtepi16_epi32(q), 8)));
   }
 };
 
@@ -197,8 +249,8 @@ template <typename R>
 void DequantiseBlocks(const uint8_t* p, int64_t n, float* out) {
   for (; n > 0; n -= 256, p += 256 / R::kBlock * R::kBytes, out += 256) {
     const int blocks = static_cast<int>(n < 256 ? n / 32 : 8);
-    alignas(32) float scale[16], minimum[8];
-    R::Scales(p, blocks, scale, minimum, 1);
+    float scale[8], second[8];
+    R::Scales(p, blocks, scale, second);
     for (int b = 0; b < blocks; ++b) {
       alignas(32) int8_t codes[32];
       _mm256_store_si256(reinterpret_cast<__m256i*>(codes),
@@ -206,8 +258,8 @@ void DequantiseBlocks(const uint8_t* p, int64_t n, float* out) {
       for (int v = 0; v < 4; ++v) {
         const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes + 8 * v));
         const __m256 code = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
-        __m256 value = _mm256_mul_ps(_mm256_set1_ps(scale[R::kHalves ? 2 * b + v / 2 : b]), code);
-        if constexpr (R::kMinimum) value = _mm256_add_ps(value, _mm256_set1_ps(minimum[b]));
+        __m256 value = _mm256_mul_ps(_mm256_set1_ps(R::kHalves && v >= 2 ? second[b] : scale[b]), code);
+        if constexpr (R::kMinimum) value = _mm256_add_ps(value, _mm256_set1_ps(second[b]));
         _mm256_storeu_ps(out + 32 * b + 8 * v, value);
       }
     }

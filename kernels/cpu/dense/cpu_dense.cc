@@ -39,6 +39,7 @@ void CpuDense::PrepareRows(ComputeMode mode, const float* x, int64_t count, int6
     rows->scale.clear();
     rows->scaled_sum.clear();
     rows->code_sums.clear();
+    rows->groups.clear();
     return;
   }
   const int64_t blocks = cols / 32;
@@ -51,6 +52,12 @@ void CpuDense::PrepareRows(ComputeMode mode, const float* x, int64_t count, int6
     ops_.quantise(x + begin * cols, (end - begin) * blocks, rows->codes.data() + b * 32, rows->scale.data() + b,
                   rows->scaled_sum.data() + b, rows->code_sums.data() + b * 2);
   });
+  rows->groups.clear();
+  if (ops_.pack_groups == nullptr || count <= kFewRows) return;
+  const int64_t groups = (count + ops_.group_tokens - 1) / ops_.group_tokens;
+  rows->groups.resize(groups * ops_.group_bytes(cols));
+  ForRanges(groups, cols * ops_.group_tokens, pool,
+            [&](int64_t begin, int64_t end) { ops_.pack_groups(*rows, begin, end, rows->groups.data()); });
 }
 
 void CpuDense::MatMul(const WeightView& weight, const ActivationRows& rows, float* y, ThreadPool& pool) const {
@@ -59,16 +66,18 @@ void CpuDense::MatMul(const WeightView& weight, const ActivationRows& rows, floa
   RONDO_CHECK(info != nullptr && weight.cols % info->block_elements == 0);
   if (rows.count == 0 || weight.rows == 0) return;
   const bool q8 = info->quantised && rows.has_codes();
-  // Many rows: one panel by one token tile a task. Few: as many panels as make about a hundred kilobytes of weights,
-  // but enough tasks that all threads end at about the same time.
+  RONDO_CHECK(!q8 || ops_.pack_groups == nullptr || rows.count <= kFewRows || !rows.groups.empty());
+  // Many rows: eight panels by one token tile a task, so that the panels share the tokens in L2. Few: as many panels as
+  // make half a megabyte of weights. In both, enough tasks that all threads end at about the same time.
   const int64_t token_tiles = (rows.count + ops_.tile_tokens - 1) / ops_.tile_tokens;
   const int64_t panels = (weight.rows + ops_.panel_rows - 1) / ops_.panel_rows;
-  int64_t panels_per_task = 1;
+  int64_t most = 8;
   if (rows.count <= 8) {
     const int64_t panel_bytes = std::max<int64_t>(1, ops_.panel_rows * static_cast<int64_t>(weight.row_bytes));
-    panels_per_task =
-        std::clamp<int64_t>((100 << 10) / panel_bytes, 1, std::max<int64_t>(1, panels / (2 * pool.threads())));
+    most = (512 << 10) / panel_bytes;
   }
+  const int64_t panels_per_task =
+      std::clamp<int64_t>(panels * token_tiles / (4 * pool.threads()), 1, std::max<int64_t>(1, most));
   const int64_t row_tasks = (panels + panels_per_task - 1) / panels_per_task;
   pool.Run(row_tasks * token_tiles, [&](int64_t task, int) {
     const int64_t rows_per_task = panels_per_task * ops_.panel_rows;

@@ -19,6 +19,9 @@ struct MatMulTile {
   float* y = nullptr;  // [rows->count, weight->rows]
 };
 
+// Up to so many activation rows the q8 matmul reads their codes as they are.
+inline constexpr int64_t kFewRows = 4;
+
 struct DenseOps {
   std::string_view name;
   // How MatMul is cut into tiles. A tile's rows are a multiple of `panel_rows` but for the last one's.
@@ -27,6 +30,11 @@ struct DenseOps {
 
   // Blocks of 32: codes [32], scale and scaled_sum [1], code_sums [2] each. docs/ALGORITHMS.md defines the rounding.
   void (*quantise)(const float* x, int64_t blocks, int8_t* codes, float* scale, float* scaled_sum, int16_t* code_sums);
+  // How matmul_q8 wants more than kFewRows rows: `group_tokens` at a time, group_bytes(cols) each group in rows.groups,
+  // which pack_groups fills from the codes: groups [begin, end). nullptr: it reads the codes.
+  void (*pack_groups)(const ActivationRows& rows, int64_t begin, int64_t end, std::byte* groups) = nullptr;
+  size_t (*group_bytes)(int64_t cols) = nullptr;
+  int64_t group_tokens = 0;
   // `scratch` is kMatMulScratchBytes, 64-byte aligned.
   void (*matmul_f32)(const MatMulTile& tile, std::byte* scratch);
   void (*matmul_q8)(const MatMulTile& tile, std::byte* scratch);

@@ -7,29 +7,25 @@
 
 #include "kernels/cpu/dense/block_reader.h"
 #include "kernels/cpu/dense/matmul_f32.h"
+#include "kernels/cpu/dense/token_groups.h"
 
 namespace rondo {
 namespace {
 
-// 1024 inner elements: 16 KiB of codes and 2 to 6 KiB of scales stay in L1 while the tokens stream past.
-inline constexpr int64_t kChunkQ8 = 1024;
+// 512 inner elements: 10 KiB stay in L1 while the tokens stream past.
+inline constexpr int64_t kChunkQ8 = 512;
 inline constexpr int64_t kChunkBlocks = kChunkQ8 / 32;
 
+// A block: codes [8 quads][16 rows][4], scale [16], then minimum [16] or the second half's scale.
 struct PanelQ8 {
-  uint8_t* codes;  // [kChunkBlocks][8 quads][16 rows][4]
-  float* scale;    // [kChunkBlocks][1 or 2][16]
-  float* minimum;  // [kChunkBlocks][16]
+  uint8_t* blocks;  // [kChunkBlocks][kPanelBlockBytes]
+  uint8_t* Codes(int64_t block) const { return blocks + block * kPanelBlockBytes; }
+  float* Scale(int64_t block) const { return reinterpret_cast<float*>(Codes(block) + 512); }
 };
 
-inline constexpr size_t kPanelQ8Bytes = kChunkBlocks * (512 + 2 * 64 + 64);
+inline constexpr size_t kPanelQ8Bytes = kChunkBlocks * kPanelBlockBytes;
 
-inline PanelQ8 LayOutPanelQ8(std::byte* scratch) {
-  PanelQ8 panel;
-  panel.codes = reinterpret_cast<uint8_t*>(scratch);
-  panel.scale = reinterpret_cast<float*>(scratch + kChunkBlocks * 512);
-  panel.minimum = panel.scale + kChunkBlocks * 2 * kPanelRows;
-  return panel;
-}
+inline PanelQ8 LayOutPanelQ8(std::byte* scratch) { return {reinterpret_cast<uint8_t*>(scratch)}; }
 
 // Unpacks elements [begin, end) of rows [row, row + valid); the rows up to sixteen repeat the last. `flip` is
 // exclusive-or'ed into every code (0x80 turns signed bytes into unsigned ones with an offset of 128).
@@ -42,14 +38,14 @@ void FillPanelQ8(const WeightView& weight, int64_t row, int valid, int64_t begin
                 begin / R::kBlock * R::kBytes;
   }
   const __m256i flips = _mm256_set1_epi8(static_cast<char>(flip));
-  constexpr int kScales = R::kHalves ? 2 : 1;
   for (int64_t block = 0; block < (end - begin) / 32; block += 8) {
     const int blocks = static_cast<int>(std::min<int64_t>(8, (end - begin) / 32 - block));
-    float* scale = panel.scale + block * kScales * kPanelRows;
-    float* minimum = panel.minimum + block * kPanelRows;
-    for (int i = 0; i < kPanelRows; ++i) R::Scales(source[i], blocks, scale + i, minimum + i, kPanelRows);
+    float* scale = panel.Scale(block);
+    for (int i = 0; i < kPanelRows; i += 8) {
+      R::Scales8(source + i, blocks, scale + i, scale + kPanelRows + i, kPanelBlockBytes / sizeof(float));
+    }
     for (int b = 0; b < blocks; ++b) {
-      uint8_t* codes = panel.codes + (block + b) * 512;
+      uint8_t* codes = panel.Codes(block + b);
       for (int half = 0; half < 2; ++half) {
         __m256 r[8];
         for (int i = 0; i < 8; ++i) {

@@ -3,8 +3,8 @@
 #include "kernels/cpu/dense/elementwise.h"
 #include "kernels/cpu/dense/factories.h"
 #include "kernels/cpu/dense/matmul_f32.h"
+#include "kernels/cpu/dense/matmul_q8.h"
 #include "kernels/cpu/dense/matmul_q8_vnni.h"
-#include "kernels/cpu/dense/matvec_q8.h"
 #include "kernels/cpu/simd/dot_vnni.h"
 
 namespace rondo {

@@ -25,6 +25,12 @@ struct Avx2 {
   RONDO_SIMD F Set(float x) { return _mm256_set1_ps(x); }
   RONDO_SIMD F Load(const float* p) { return _mm256_loadu_ps(p); }
   RONDO_SIMD void Store(float* p, F a) { _mm256_storeu_ps(p, a); }
+  // As Set(*p), at the cost of a load but of no register for longer than it is used.
+  RONDO_SIMD F Broadcast(const float* p) {
+    F x;
+    asm volatile("vbroadcastss %1, %0" : "=x"(x) : "m"(*p));
+    return x;
+  }
   RONDO_SIMD I FirstLanes(int n) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kAvx2LaneMasks + 8 - n));
   }
@@ -41,6 +47,9 @@ struct Avx2 {
   RONDO_SIMD F Div(F a, F b) { return _mm256_div_ps(a, b); }
   RONDO_SIMD F Sqrt(F a) { return _mm256_sqrt_ps(a); }
   RONDO_SIMD F Fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
+  // sum = Fma(a, b, sum), in place and in this order: left to itself g++ 12 lets the result take a factor's register,
+  // or loads all factors first, and spills.
+  RONDO_SIMD void AddProduct(F& sum, F a, F b) { asm volatile("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b)); }
   RONDO_SIMD F Max(F a, F b) { return _mm256_max_ps(a, b); }
   RONDO_SIMD F Min(F a, F b) { return _mm256_min_ps(a, b); }
   RONDO_SIMD F Abs(F a) { return _mm256_and_ps(a, AsFloat(SetI(0x7fffffff))); }
@@ -79,6 +88,12 @@ struct Avx2 {
   RONDO_SIMD M And(M a, M b) { return _mm256_and_ps(a, b); }
   RONDO_SIMD M Or(M a, M b) { return _mm256_or_ps(a, b); }
   RONDO_SIMD bool Any(M a) { return _mm256_movemask_ps(a) != 0; }
+
+  // Lanes a0, b0, a1, b1, ... over both results.
+  RONDO_SIMD void Interleave(F a, F b, F& first, F& second) {
+    const F low = _mm256_unpacklo_ps(a, b), high = _mm256_unpackhi_ps(a, b);
+    first = _mm256_permute2f128_ps(low, high, 0x20), second = _mm256_permute2f128_ps(low, high, 0x31);
+  }
 
   // r[i]: float i of eight rows, `stride` floats apart. Loads do what Transpose does by exchanging halves.
   RONDO_SIMD void LoadTransposed(const float* rows, size_t stride, F (&r)[8]) {

@@ -27,6 +27,7 @@ struct Avx512 {
   RONDO_SIMD F Set(float x) { return _mm512_set1_ps(x); }
   RONDO_SIMD F Load(const float* p) { return _mm512_loadu_ps(p); }
   RONDO_SIMD void Store(float* p, F a) { _mm512_storeu_ps(p, a); }
+  RONDO_SIMD F Broadcast(const float* p) { return Set(*p); }
   RONDO_SIMD M FirstLanes(int n) { return static_cast<M>((1u << n) - 1); }
   RONDO_SIMD F LoadPartial(const float* p, int n) { return _mm512_maskz_loadu_ps(FirstLanes(n), p); }
   RONDO_SIMD void StorePartial(float* p, F a, int n) { _mm512_mask_storeu_ps(p, FirstLanes(n), a); }
@@ -41,6 +42,7 @@ struct Avx512 {
   RONDO_SIMD F Div(F a, F b) { return _mm512_div_ps(a, b); }
   RONDO_SIMD F Sqrt(F a) { return _mm512_sqrt_ps(a); }
   RONDO_SIMD F Fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+  RONDO_SIMD void AddProduct(F& sum, F a, F b) { sum = Fma(a, b, sum); }  // sum = Fma(a, b, sum)
   RONDO_SIMD F Max(F a, F b) { return _mm512_max_ps(a, b); }
   RONDO_SIMD F Min(F a, F b) { return _mm512_min_ps(a, b); }
   RONDO_SIMD F Abs(F a) { return AsFloat(_mm512_and_si512(AsInt(a), SetI(0x7fffffff))); }
@@ -79,6 +81,12 @@ struct Avx512 {
   RONDO_SIMD M And(M a, M b) { return static_cast<M>(a & b); }
   RONDO_SIMD M Or(M a, M b) { return static_cast<M>(a | b); }
   RONDO_SIMD bool Any(M a) { return a != 0; }
+
+  // Lanes a0, b0, a1, b1, ... over both results.
+  RONDO_SIMD void Interleave(F a, F b, F& first, F& second) {
+    const I low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    first = _mm512_permutex2var_ps(a, low, b), second = _mm512_permutex2var_ps(a, AddI(low, SetI(8)), b);
+  }
 
   // Within each 128-bit quarter: 4x4 transposes of rows 4i..4i+3; then the quarters change places.
   RONDO_SIMD void Transpose(F (&r)[16]) {

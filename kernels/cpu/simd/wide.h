@@ -24,6 +24,7 @@ struct Wide {
   RONDO_SIMD F Set(float x) { return {H::Set(x), H::Set(x)}; }
   RONDO_SIMD F Load(const float* p) { return {H::Load(p), H::Load(p + 8)}; }
   RONDO_SIMD void Store(float* p, F a) { H::Store(p, a.lo), H::Store(p + 8, a.hi); }
+  RONDO_SIMD F Broadcast(const float* p) { return {H::Broadcast(p), H::Broadcast(p)}; }
   RONDO_SIMD F LoadPartial(const float* p, int n) {
     return {H::LoadPartial(p, n < 8 ? n : 8), n > 8 ? H::LoadPartial(p + 8, n - 8) : H::Zero()};
   }
@@ -39,6 +40,7 @@ struct Wide {
   RONDO_SIMD F Div(F a, F b) { return {H::Div(a.lo, b.lo), H::Div(a.hi, b.hi)}; }
   RONDO_SIMD F Sqrt(F a) { return {H::Sqrt(a.lo), H::Sqrt(a.hi)}; }
   RONDO_SIMD F Fma(F a, F b, F c) { return {H::Fma(a.lo, b.lo, c.lo), H::Fma(a.hi, b.hi, c.hi)}; }
+  RONDO_SIMD void AddProduct(F& sum, F a, F b) { H::AddProduct(sum.lo, a.lo, b.lo), H::AddProduct(sum.hi, a.hi, b.hi); }
   RONDO_SIMD F Max(F a, F b) { return {H::Max(a.lo, b.lo), H::Max(a.hi, b.hi)}; }
   RONDO_SIMD F Min(F a, F b) { return {H::Min(a.lo, b.lo), H::Min(a.hi, b.hi)}; }
   RONDO_SIMD F Abs(F a) { return {H::Abs(a.lo), H::Abs(a.hi)}; }
@@ -77,6 +79,10 @@ struct Wide {
   RONDO_SIMD M And(M a, M b) { return {H::And(a.lo, b.lo), H::And(a.hi, b.hi)}; }
   RONDO_SIMD M Or(M a, M b) { return {H::Or(a.lo, b.lo), H::Or(a.hi, b.hi)}; }
   RONDO_SIMD bool Any(M a) { return H::Any(a.lo) || H::Any(a.hi); }
+
+  RONDO_SIMD void Interleave(F a, F b, F& first, F& second) {
+    H::Interleave(a.lo, b.lo, first.lo, first.hi), H::Interleave(a.hi, b.hi, second.lo, second.hi);
+  }
 
   RONDO_SIMD void Transpose(F (&r)[16]) {
     __m256 top_left[8], top_right[8], bottom_left[8], bottom_right[8];

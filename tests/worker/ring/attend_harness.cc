@@ -76,6 +76,7 @@ ExactAnswer Exact(const AttendCase& c) {
   ExactAnswer answer;
   answer.out.assign(p.q_tokens * QRow(c), 0);
   answer.lse.assign(p.q_tokens * s.q_heads, -std::numeric_limits<double>::infinity());
+  const auto factor = static_cast<float>(double{s.scale} * std::log2(std::exp(1.0)));
   std::vector<double> scores(p.kv_tokens);
   for (int64_t i = 0; i < p.q_tokens; ++i) {
     const int64_t position = p.kv_tokens - p.q_tokens + i;
@@ -87,9 +88,10 @@ ExactAnswer Exact(const AttendCase& c) {
         if (!Sees(c, position, key)) continue;
         double dot = 0;
         for (int64_t d = 0; d < s.head_dim; ++d) {
-          dot += Stored(c, query[d]) * Stored(c, c.k[key * KvRow(c) + kv_at + d]);
+          // With bf16 keys queries are rounded too, once they have the scale and log2(e) in them (docs/ALGORITHMS.md).
+          dot += Stored(c, query[d] * factor) * Stored(c, c.k[key * KvRow(c) + kv_at + d]);
         }
-        scores[key] = dot * double{s.scale};
+        scores[key] = dot * std::log(2.0);
         const double cap = s.score.softcap;
         if (cap > 0) scores[key] = cap * std::tanh(scores[key] / cap);
         if (!c.slopes.empty()) scores[key] -= double{c.slopes[head]} * static_cast<double>(std::abs(key - position));

@@ -7,6 +7,7 @@
 
 #include "base/bf16.h"
 #include "base/check.h"
+#include "rondo/visible.h"
 
 namespace rondo::testing {
 namespace {
@@ -90,15 +91,16 @@ class Plain : public AttentionKernels {
     std::vector<float> scores(kBlockTokens);
     for (int64_t row = 0; row < queries.count; ++row) {
       const int64_t position = queries.first_position + row;
-      int64_t visible = block.tokens;
-      if (mask.causal) visible = std::clamp<int64_t>(position + 1 - block.index * kBlockTokens, 0, visible);
+      const KeyRange keys = VisibleKeys(mask, position);
+      const auto first = std::clamp<int64_t>(keys.begin - block.index * kBlockTokens, 0, block.tokens);
+      const auto visible = std::clamp<int64_t>(keys.end - block.index * kBlockTokens, first, block.tokens);
       for (int64_t head = 0; head < s.q_heads; ++head) {
         const int64_t kv_head = head / (s.q_heads / s.kv_heads);
         const int64_t at = row * s.q_heads + head;
         float* o = target.o + at * s.head_dim;
         std::fill_n(o, s.head_dim, 0.0f);
         float most = kEmptyMax;
-        for (int64_t key = 0; key < visible; ++key) {
+        for (int64_t key = first; key < visible; ++key) {
           float dot = 0;
           for (int64_t d = 0; d < s.head_dim; ++d) {
             dot = std::fma(queries.q[at * s.head_dim + d], Element(s, block.data, kv_head, key, d), dot);
@@ -107,7 +109,7 @@ class Plain : public AttentionKernels {
           most = std::max(most, std::ceil(scores[key]));
         }
         float sum = 0;
-        for (int64_t key = 0; key < visible; ++key) {
+        for (int64_t key = first; key < visible; ++key) {
           const float p = std::exp2(scores[key] - most);
           sum += p;
           for (int64_t d = 0; d < s.head_dim; ++d) o[d] = std::fma(p, Element(s, values, kv_head, key, d), o[d]);

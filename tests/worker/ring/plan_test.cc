@@ -133,7 +133,9 @@ TEST(PlanTest, EmptyPromptHasNoChunk) {
     EXPECT_EQ(plan.chunk_count(), 0);
     EXPECT_EQ(plan.OwnedBlockCount(0, 0), 0);
     EXPECT_EQ(plan.Owner(0), 0);
-    EXPECT_EQ(plan.Owner(1), 1);
+    EXPECT_EQ(plan.Owner(3), 0);
+    EXPECT_EQ(plan.Owner(4), 1);
+    EXPECT_EQ(plan.Owner(12), 0);
   }
 }
 

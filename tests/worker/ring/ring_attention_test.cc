@@ -42,7 +42,7 @@ std::vector<absl::StatusOr<RingOutput>> RunOnThreads(const RingJob& job, int wor
 
 void ExpectSameBits(const RingJob& job, int world, const RingOutput& want) {
   SCOPED_TRACE(::testing::Message() << job.prompt << "+" << job.decode << " tokens, chunk " << job.chunk << ", "
-                                    << world << " ranks, " << Name(job.shape.kv_type));
+                                    << world << " ranks, " << Name(job.shape.kv_type) << ", " << Name(job.strategy));
   std::atomic<bool> cancelled{false};
   const std::vector<absl::StatusOr<RingOutput>> results = RunOnThreads(job, world, cancelled);
   for (int rank = 0; rank < world; ++rank) {
@@ -61,6 +61,7 @@ TEST(RingAttentionTest, AnyWorldAndChunkGivesTheBitsOfOneRank) {
         if (prompt > 600 && (world + chunk / 64) % 5 != 0) continue;  // a fifth of the slow ones
         job.chunk = chunk;
         job.threads = 1 + world % 2;
+        job.strategy = (world + chunk / 64 + prompt) % 2 == 0 ? RingStrategy::kPassKv : RingStrategy::kPassQ;
         ExpectSameBits(job, world, want);
         if (HasFatalFailure()) return;
       }
@@ -99,6 +100,7 @@ TEST(RingAttentionTest, HostKernelsGiveTheBitsOfOneRank) {
       job.threads = 2;
       for (const int world : {2, 3, 4}) {
         job.chunk = world == 3 ? 300 : 0;
+        job.strategy = world == 2 ? RingStrategy::kPassKv : RingStrategy::kPassQ;
         ExpectSameBits(job, world, want);
         if (HasFatalFailure()) return;
       }
@@ -163,6 +165,7 @@ TEST(RingAttentionTest, CancelAnywhereLeavesTheTransportClean) {
     RingJob job = SmallJob(520, seed % 2 == 0 ? 0 : 4, 256, KvType::kF32);
     const int64_t calls_in_all = 9 + 3 * job.decode;
     job.layers = 3;
+    job.strategy = seed / 2 % 2 == 0 ? RingStrategy::kPassKv : RingStrategy::kPassQ;
     const int64_t when = static_cast<int64_t>(seed / 2 * 7) % (calls_in_all + 1);  // the last value: never
     const int who = static_cast<int>(seed / 4) % (world + 1);                      // a rank, or all of them
     LoopbackHub hub(world);

@@ -74,7 +74,8 @@ absl::StatusOr<RingOutput> RunRingJob(const RingJob& job, Transport& transport, 
   absl::StatusOr<SequenceKv> kv = SequenceKv::Create(job.shape, job.layers, plan, rank, Total(job));
   if (!kv.ok()) return kv.status();
   ThreadPool threads(job.threads);
-  RingAttention attention(*job.kernels, transport, threads, *kv, plan, ring_size, {job.number, job.timeout}, cancelled);
+  RingAttention attention(*job.kernels, transport, threads, *kv, plan, ring_size,
+                          {job.number, job.timeout, job.strategy}, cancelled);
   RingOutput output;
   output.values.assign(job.layers * Total(job) * RowSize(job), 0.0f);
   int64_t calls = 0;

@@ -24,6 +24,7 @@ struct RingJob {
   int64_t decode = 0;  // rows after the prompt
   int64_t chunk = 0;
   int threads = 1;
+  RingStrategy strategy = RingStrategy::kPassKv;
   uint64_t number = 1;
   uint64_t seed = 1;
   absl::Duration timeout = absl::Seconds(60);

@@ -2,7 +2,10 @@
 // this program.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "absl/time/clock.h"
+#include "tests/worker/ring/attend_harness.h"
 #include "tests/worker/ring/plain_kernels.h"
 #include "tests/worker/ring/ring_harness.h"
 #include "worker/transport/mpi_launch.h"
@@ -21,7 +24,45 @@ RingJob SmallJob(int64_t prompt, int64_t decode, int64_t chunk, uint64_t number)
   job.decode = decode;
   job.chunk = chunk;
   job.number = number;
+  job.strategy = number % 4 == 0 ? RingStrategy::kPassKv : RingStrategy::kPassQ;
   return job;
+}
+
+// RingAttend of both strategies: a cached prefix, a window, packed sequences with a sink.
+void ExpectAttendBits(MpiTransport& t, uint64_t job) {
+  ThreadPool threads(1);
+  const std::atomic<bool> never{false};
+  for (int kind = 0; kind < 6; ++kind) {
+    AttendCase c;
+    c.kernels = &PlainKernels();
+    c.problem.shape = {.q_heads = 2, .kv_heads = 1, .head_dim = 8, .kv_type = KvType::kBf16, .scale = 0.35355339f};
+    c.problem.kv_tokens = 3000;
+    c.problem.q_tokens = kind < 2 ? 100 : 3000;
+    if (kind / 2 == 1) c.problem.mask.window = 300;
+    if (kind / 2 == 2) c.starts = {0, 700, 700, 1500, 3000};
+    c.Fill(kind);
+    RingRunOptions options;
+    options.job = ++job;
+    options.strategy = kind % 2 == 0 ? RingStrategy::kPassKv : RingStrategy::kPassQ;
+    AttendAnswer answer = EmptyAnswer(c);
+    const absl::StatusOr<RingReport> report = RunRank(c, t, threads, options, never, answer);
+    ASSERT_TRUE(report.ok()) << report.status();
+    // Rows of other ranks are not here: take the right ones in their place.
+    const AttendAnswer want = RunOnOneRank(c);
+    const RingShares shares = PlanShares(c.problem, t.world_size());
+    int64_t rows = 0;
+    for (int rank = 0; rank < t.world_size(); ++rank) {
+      for (const PositionRun& run : shares.q_rows[rank]) {
+        rows += run.size();
+        if (rank == t.rank()) continue;
+        std::copy(want.out.begin() + run.begin * 16, want.out.begin() + run.end * 16,
+                  answer.out.begin() + run.begin * 16);
+        std::copy(want.lse.begin() + run.begin * 2, want.lse.begin() + run.end * 2, answer.lse.begin() + run.begin * 2);
+      }
+    }
+    ASSERT_EQ(rows, c.problem.q_tokens);
+    ASSERT_EQ(CompareBits(c, answer, want), "") << c.Text();
+  }
 }
 
 TEST(RingMpi, BitsAndCancellation) {
@@ -49,6 +90,7 @@ TEST(RingMpi, BitsAndCancellation) {
       ASSERT_EQ(CompareRows(job, t.rank(), ring_size, *output, RunAlone(job)), "");
     }
   }
+  ExpectAttendBits(t, number);
   const absl::Status closed = t.Close(absl::Now() + absl::Seconds(60));
   EXPECT_TRUE(closed.ok()) << closed;
 }

@@ -147,7 +147,7 @@ std::string Differences(const Records& got, const Records& want) {
 }
 
 std::string Describe(const SessionOptions& options) {
-  std::string text = absl::StrCat("W=", options.world, " threads=", options.threads, " chunk=", options.prefill_chunk,
+  std::string text = absl::StrCat("W=", options.world, " threads=", options.threads, " chunk=", options.prefill_chunk, " ", Sv(Name(options.strategy)),
                                   " ", Sv(Name(options.compute)), " kv=", Sv(Name(options.kv_type)), " kernels=");
   for (const KernelSet& set : options.kernels) absl::StrAppend(&text, Sv(set.name), ";");
   return text;

@@ -73,6 +73,7 @@ TEST(Law, WorkersThreadsAndChunks) {
         options.world = world;
         options.threads = threads;
         options.prefill_chunk = chunk;
+        options.strategy = (world + chunk / 64) % 2 == 0 ? RingStrategy::kPassKv : RingStrategy::kPassQ;
         std::shuffle(jobs.begin(), jobs.end(), random);
         // For the sake of time every job with one thread a rank, and every other one with two.
         const size_t count = threads == 1 ? jobs.size() : jobs.size() / 2;
@@ -102,6 +103,7 @@ TEST(Law, EveryModeAndKvType) {
         options.world = setting.world;
         options.threads = setting.threads;
         options.prefill_chunk = setting.chunk;
+        options.strategy = setting.threads == 1 ? RingStrategy::kPassKv : RingStrategy::kPassQ;
         options.compute = compute;
         options.kv_type = kv_type;
         ExpectSame(options, jobs, want);
@@ -205,6 +207,7 @@ TEST(Law, RandomSettings) {
     options.prefill_chunk = random() % 3 == 0 ? 0 : static_cast<int64_t>(1 + random() % 900);
     options.compute = random() % 2 == 0 ? ComputeMode::kF32 : ComputeMode::kQ8;
     options.kv_type = random() % 2 == 0 ? KvType::kF32 : KvType::kBf16;
+    options.strategy = random() % 2 == 0 ? RingStrategy::kPassKv : RingStrategy::kPassQ;
     options.kernels = {family[random() % family.size()], family[random() % family.size()]};
     std::vector<StartJob> jobs = RandomJobs(static_cast<int>(1 + random() % 4), i);
     const Records want = Baseline(Model(options.compute), options.compute, options.kv_type, jobs).value();

@@ -1,16 +1,18 @@
 // The q8 product for a few activation rows (decode): eight weight rows at a time straight from the mapped blocks, with
-// exact horizontal integer sums into lanes. AVX2; wider machines use it too, since memory is the limit.
-#pragma once
-
+// exact horizontal integer sums into lanes. Compiled once, for AVX2: wider machines use it too, since memory is the
+// limit.
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/cpu/dense/matmul_q8.h"
 #include "kernels/cpu/dense/panel_q8.h"
 
 namespace rondo {
 namespace {
 
-inline constexpr int kMatVecTokens = 4;
+inline constexpr int kMatVecTokens = kFewRows;
+// What a core reads in the time of an access to memory (some 100 ns), several times over; half of the smallest L1.
+inline constexpr int64_t kPrefetchBytes = 8 << 10;
 
 // Products of 32 codes with 32 activations as i16 pairs (at most 16,002) or, for signed bytes, |w| times x with w's
 // sign (at most 32,512).
@@ -92,47 +94,58 @@ struct RowsBlock<R> {
   }
 };
 
+// Tokens [0, count), count at most kTokens; the last one stands in for those missing.
 template <typename R, int kTokens>
-void MatVecRows(const WeightView& weight, int64_t row, int valid, const TokensQ8& tokens, float* const* out) {
+void MatVecRows(const WeightView& weight, int64_t row, int valid, int64_t prefetch, const TokensQ8& tokens, int count,
+                float* const* out) {
   constexpr int kScales = R::kHalves ? 2 : 1;
   const uint8_t* source[8];
   for (int i = 0; i < 8; ++i) {
     source[i] = reinterpret_cast<const uint8_t*>(weight.data) + (row + std::min(i, valid - 1)) * weight.row_bytes;
   }
+  // Eight short rows are no stream that the hardware knows. The rows that follow are fetched in the order of their
+  // addresses, as many lines as this chunk uses up.
+  const char* ahead = reinterpret_cast<const char*>(weight.data) + row * weight.row_bytes + prefetch;
   __m256 f[kTokens];
   for (int t = 0; t < kTokens; ++t) f[t] = _mm256_setzero_ps();
   const int64_t all_blocks = weight.cols / 32;
+  int64_t start[kTokens];  // of the token's blocks
+  for (int t = 0; t < kTokens; ++t) start[t] = std::min(t, count - 1) * all_blocks;
   for (int64_t first = 0; first < all_blocks; first += 8) {
     const int blocks = static_cast<int>(std::min<int64_t>(8, all_blocks - first));
-    // Scales of the whole chunk first: a vector load right after eight scalar stores would wait for them.
-    alignas(32) float scale[8 * kScales * 8];
-    alignas(32) float minimum[8 * 8];
-    for (int i = 0; i < 8; ++i) R::Scales(source[i], blocks, scale + i, minimum + i, 8);
+    if (prefetch != 0) {
+      const int64_t used = blocks * 32 / R::kBlock * R::kBytes * 8;
+      for (int64_t i = 0; i < used; i += 64) _mm_prefetch(ahead + i, _MM_HINT_T0);
+      ahead += used;
+    }
+    alignas(32) float scale[8 * 16];  // 16 a block: eight scales, then eight minima or second scales
+    R::Scales8(source, blocks, scale, scale + 8, 16);
     for (int b = 0; b < blocks; ++b) {
       const int64_t block = first + b;
       const RowsBlock<R> rows(source, b);
       for (int t = 0; t < kTokens; ++t) {
         __m256i part[2];
-        rows.Dot(tokens.codes + (t * all_blocks + block) * 32, part);
-        const __m256 s = _mm256_broadcast_ss(tokens.scale + t * all_blocks + block);
-        const int16_t* sums = tokens.code_sums + 2 * (t * all_blocks + block);
+        const int64_t at = start[t] + block;
+        rows.Dot(tokens.codes + at * 32, part);
+        const __m256 s = _mm256_broadcast_ss(tokens.scale + at);
+        const int16_t* sums = tokens.code_sums + 2 * at;
         for (int h = 0; h < kScales; ++h) {
           if constexpr (R::kOffset != 0) {
             const int32_t sum = R::kHalves ? sums[h] : sums[0] + sums[1];
             part[h] = _mm256_sub_epi32(part[h], _mm256_set1_epi32(R::kOffset * sum));
           }
-          const __m256 d = _mm256_load_ps(scale + (b * kScales + h) * 8);
+          const __m256 d = _mm256_load_ps(scale + b * 16 + h * 8);
           f[t] = _mm256_fmadd_ps(_mm256_mul_ps(d, s), _mm256_cvtepi32_ps(part[h]), f[t]);
         }
         if constexpr (R::kMinimum) {
-          const __m256 ss = _mm256_broadcast_ss(tokens.scaled_sum + t * all_blocks + block);
-          f[t] = _mm256_fmadd_ps(_mm256_load_ps(minimum + b * 8), ss, f[t]);
+          const __m256 ss = _mm256_broadcast_ss(tokens.scaled_sum + at);
+          f[t] = _mm256_fmadd_ps(_mm256_load_ps(scale + b * 16 + 8), ss, f[t]);
         }
       }
     }
     for (int i = 0; i < 8; ++i) source[i] += 256 / R::kBlock * R::kBytes;
   }
-  for (int t = 0; t < kTokens; ++t) {
+  for (int t = 0; t < count; ++t) {
     if (valid == 8) {
       _mm256_storeu_ps(out[t], f[t]);
     } else {
@@ -141,43 +154,33 @@ void MatVecRows(const WeightView& weight, int64_t row, int valid, const TokensQ8
   }
 }
 
-// All rows of the tile for its tokens, at most kMatVecTokens.
 template <typename R>
-void MatVecQ8(const MatMulTile& tile) {
+void MatVecReader(const MatMulTile& tile) {
   const int count = static_cast<int>(tile.token_end - tile.token_begin);
   const TokensQ8 tokens = TokensAt(*tile.rows, tile.token_begin, 0);
+  // Rows between use and prefetch: eight, or as many as make kPrefetchBytes.
+  const int64_t eight = 8 * static_cast<int64_t>(tile.weight->row_bytes);
+  const int64_t lead = (kPrefetchBytes + eight - 1) / eight * 8;
   for (int64_t row = tile.row_begin; row < tile.row_end; row += 8) {
     const int valid = static_cast<int>(std::min<int64_t>(8, tile.row_end - row));
+    const int64_t distance = lead * static_cast<int64_t>(tile.weight->row_bytes);
+    const int64_t prefetch = row + lead < tile.row_end ? distance : 0;
     float* out[kMatVecTokens];
     for (int t = 0; t < count; ++t) out[t] = tile.y + (tile.token_begin + t) * tile.weight->rows + row;
-    switch (count) {
-      case 1:
-        MatVecRows<R, 1>(*tile.weight, row, valid, tokens, out);
-        break;
-      case 2:
-        MatVecRows<R, 2>(*tile.weight, row, valid, tokens, out);
-        break;
-      case 3:
-        MatVecRows<R, 3>(*tile.weight, row, valid, tokens, out);
-        break;
-      default:
-        MatVecRows<R, 4>(*tile.weight, row, valid, tokens, out);
-        break;
+    if (count == 1) {
+      MatVecRows<R, 1>(*tile.weight, row, valid, prefetch, tokens, count, out);
+    } else if (count == 2) {
+      MatVecRows<R, 2>(*tile.weight, row, valid, prefetch, tokens, count, out);
+    } else {
+      MatVecRows<R, 4>(*tile.weight, row, valid, prefetch, tokens, count, out);
     }
   }
 }
 
-// Picks the reader of the weight's type, then the few-token or the panel kernel.
-template <typename Multiply>
-void MatMulQ8(const MatMulTile& tile, std::byte* scratch) {
-  VisitReader(tile.weight->type, [&]<typename R>() {
-    if (tile.token_end - tile.token_begin <= kMatVecTokens) {
-      MatVecQ8<R>(tile);
-    } else {
-      MatMulPanelsQ8<R, Multiply>(tile, scratch);
-    }
-  });
+}  // namespace
+
+void MatVecQ8(const MatMulTile& tile) {
+  VisitReader(tile.weight->type, [&]<typename R>() { MatVecReader<R>(tile); });
 }
 
-}  // namespace
 }  // namespace rondo

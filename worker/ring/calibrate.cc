@@ -1,0 +1,90 @@
+#include "worker/ring/calibrate.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "base/aligned.h"
+
+namespace rondo {
+namespace {
+
+constexpr absl::Duration kTimeout = absl::Seconds(60);  // a rank may start late
+constexpr absl::Duration kComputeTime = absl::Milliseconds(60);
+constexpr int64_t kRows = 64;
+constexpr int64_t kBlocks = 2;
+constexpr size_t kExchangeBytes = size_t{1} << 20;
+constexpr int kExchanges = 8;  // the first warms up
+
+double MeasureFlops(const AttentionKernels& kernels, const AttentionShape& shape, ThreadPool& pool) {
+  const size_t row = static_cast<size_t>(shape.q_heads) * shape.head_dim;
+  const size_t block_bytes = KvBlockBytes(shape);
+  AlignedArray<std::byte> blocks = MakeAligned<std::byte>(kBlocks * block_bytes);
+  std::memset(blocks.get(), 0, kBlocks * block_bytes);
+  const std::vector<float> q(kRows * row, 0.5f);
+  std::vector<float> node_floats(kRows * (row + 2 * shape.q_heads));
+  std::vector<KvBlock> run;
+  for (int64_t b = 0; b < kBlocks; ++b) run.push_back({blocks.get() + b * block_bytes, b, kBlockTokens});
+  PartialNode node;
+  node.id = DyadicNodes({0, kBlocks}).front();
+  node.o = node_floats.data();
+  node.m = node.o + kRows * row;
+  node.l = node.m + kRows * shape.q_heads;
+  const QueryRows queries{q.data(), kBlocks * kBlockTokens - kRows, kRows};
+  const MaskSpec all{.causal = false};
+  const double flops = 4.0 * static_cast<double>(row) * kRows * kBlocks * kBlockTokens;
+  double best = 0;
+  const absl::Time end = absl::Now() + kComputeTime;
+  kernels.Attend(shape, queries, run, all, absl::MakeConstSpan(&node, 1), pool);  // warms up
+  do {
+    const absl::Time start = absl::Now();
+    kernels.Attend(shape, queries, run, all, absl::MakeConstSpan(&node, 1), pool);
+    best = std::max(best, flops / std::max(1e-9, absl::ToDoubleSeconds(absl::Now() - start)));
+  } while (absl::Now() < end);
+  return best;
+}
+
+absl::StatusOr<double> MeasureBytesPerSecond(Transport& transport) {
+  const int ranks = transport.world_size();
+  const int to = (transport.rank() + 1) % ranks;
+  const int from = (transport.rank() + ranks - 1) % ranks;
+  const std::vector<std::byte> out(kExchangeBytes);
+  std::vector<std::byte> in(kExchangeBytes);
+  std::vector<double> seconds;
+  for (int i = 0; i < kExchanges; ++i) {
+    const absl::Time start = absl::Now();
+    const absl::StatusOr<Transport::Pending> pending = transport.SendRecv(to, out, from, absl::MakeSpan(in));
+    if (!pending.ok()) return pending.status();
+    if (const auto got = transport.Wait(*pending, absl::Now() + kTimeout); !got.ok()) return got.status();
+    if (i > 0) seconds.push_back(absl::ToDoubleSeconds(absl::Now() - start));
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return static_cast<double>(kExchangeBytes) / std::max(1e-9, seconds[seconds.size() / 2]);
+}
+
+}  // namespace
+
+absl::StatusOr<RingRates> MeasureRates(const AttentionKernels& kernels, const AttentionShape& shape,
+                                       Transport& transport, ThreadPool& pool) {
+  const int ranks = transport.world_size();
+  RingRates own;
+  own.flops = MeasureFlops(kernels, shape, pool);
+  if (ranks == 1) return own;
+  absl::StatusOr<double> bytes_per_s = MeasureBytesPerSecond(transport);
+  if (!bytes_per_s.ok()) return bytes_per_s.status();
+  own.bytes_per_s = *bytes_per_s;
+  std::vector<RingRates> all(ranks);
+  all[transport.rank()] = own;
+  std::vector<absl::Span<std::byte>> parts;
+  for (RingRates& rates : all) parts.emplace_back(reinterpret_cast<std::byte*>(&rates), sizeof(rates));
+  if (absl::Status gathered = transport.AllGather(parts, absl::Now() + kTimeout); !gathered.ok()) return gathered;
+  for (const RingRates& rates : all) {
+    own.flops = std::min(own.flops, rates.flops);
+    own.bytes_per_s = std::min(own.bytes_per_s, rates.bytes_per_s);
+  }
+  return own;
+}
+
+}  // namespace rondo
