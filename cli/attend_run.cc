@@ -20,6 +20,12 @@ void SetDeadline(grpc::ClientContext& context, absl::Time deadline) {
   if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
 }
 
+// A worker that goes ends its calls as cancelled or unavailable, as it happens; either way the group is lost.
+grpc::Status Lost(const grpc::Status& transfer) {
+  if (transfer.error_code() != grpc::StatusCode::CANCELLED) return transfer;
+  return grpc::Status(grpc::StatusCode::UNAVAILABLE, "a worker ended the transfer");
+}
+
 }  // namespace
 
 AttendRun::AttendRun(Client& client, const AttendTensors& tensors, absl::Time deadline, int streams,
@@ -78,20 +84,21 @@ grpc::Status AttendRun::Transfers(const v1::AttentionTicket& ticket, NpyRows& o,
   interrupt_.OnInterrupt([&transfer] { transfer.Cancel(); });
   const absl::Cleanup quiet = [&] { interrupt_.OnInterrupt(nullptr); };
   absl::Time began = absl::Now();
-  if (grpc::Status status = transfer.Upload(tensors_, Show("uploading", began)); !status.ok()) return status;
+  grpc::Status status = Lost(transfer.Upload(tensors_, Show("uploading", began)));
+  if (!status.ok()) return status;
   outcome->upload = absl::Now() - began;
   outcome->upload_bytes = transfer.bytes();
 
   began = absl::Now();
-  if (grpc::Status status = Attend(ticket.job_id(), &outcome->result); !status.ok()) return status;
+  if (status = Attend(ticket.job_id(), &outcome->result); !status.ok()) return status;
   outcome->run = absl::Now() - began;
 
   interrupt_.OnInterrupt([&transfer] { transfer.Cancel(); });
   began = absl::Now();
-  grpc::Status status = transfer.Download(v1::O, o.rows(), Show("fetching", began));
+  status = Lost(transfer.Download(v1::O, o.rows(), Show("fetching", began)));
   outcome->download_bytes = transfer.bytes();
   if (status.ok() && lse != nullptr) {
-    status = transfer.Download(v1::LSE, lse->rows(), Show("fetching", began));
+    status = Lost(transfer.Download(v1::LSE, lse->rows(), Show("fetching", began)));
     outcome->download_bytes += transfer.bytes();
   }
   outcome->download = absl::Now() - began;

@@ -65,8 +65,13 @@ std::string Done(const v1::Job& job) {
 
 std::vector<std::string> Row(const v1::Job& job, absl::Time now) {
   const absl::Duration age = now - absl::FromUnixMicros(job.submitted_unix_us());
-  return {job.id(),  job.kind(),        job.state(), ShowCount(job.prompt_tokens()),
-          Done(job), ShowDuration(age), absl::StrCat(job.restarts())};
+  return {job.id(),
+          job.kind(),
+          job.state(),
+          ShowCount(job.prompt_tokens()),
+          Done(job),
+          ShowDuration(age),
+          absl::StrCat(job.restarts())};
 }
 
 int RunOneJob(Client& client, const Options& o) {

@@ -48,7 +48,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
   bool boolean(bool) override { return Odd("a bool"); }
   bool number_integer(int64_t) override { return Odd("a negative number"); }
   bool number_float(double, const std::string&) override { return Odd("a fraction"); }
-  bool binary(std::vector<uint8_t>&) override { return Odd("binary"); }
+  bool binary(nlohmann::json::binary_t&) override { return Odd("binary"); }
   bool number_unsigned(uint64_t value) override {
     if (depth_ != 2 || !in_array_) return Odd("a number");
     if (field_ == "shape") {

@@ -175,8 +175,8 @@ int RunMpi(const WorkerOptions& o, Shared shared) {
   ThreadPool pool(shared.threads);
   shared.context.transport = &transport;
   shared.context.pool = &pool;
-  const Departure departure = o.measure ? Departure{absl::OkStatus(), true}
-                                        : RunRank(shared.context, shared.identity, o.data_listen);
+  const Departure departure =
+      o.measure ? Departure{absl::OkStatus(), true} : RunRank(shared.context, shared.identity, o.data_listen);
   const int code = o.measure ? Measure(shared.context) : Depart(departure);
   // After a failure MPI_Finalize could wait for a rank that is gone.
   if (departure.orderly && code == 0) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -126,6 +127,7 @@ struct Job {
   uint64_t logits_streamed = 0;  // elements of (step, offset) order already passed on: step << 32 | offset end
   absl::Status error;            // of a failed or cancelled job
   JobResult result;              // of a finished or cancelled job
+  std::map<uint32_t, std::vector<uint64_t>> attention_bytes;  // what it needs by rank, by ring size: slow to work out
   AttentionStage stage = AttentionStage::kOpening;
   TimeUs stage_since = 0;
   AttentionResult attention;  // once it has run

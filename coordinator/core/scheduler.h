@@ -90,6 +90,7 @@ class Scheduler {
   void NoteWaiting();
   void StartJobs();
   bool TryStart(Job& job);
+  std::vector<uint64_t> Need(Job& job, const GroupInfo& group) const;  // bytes by rank of its ring
   void Start(Job& job, Group& group, uint32_t ring, std::vector<uint64_t> bytes);
   void TellPositions();
   void CheckTimes();

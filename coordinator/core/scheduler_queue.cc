@@ -93,7 +93,7 @@ bool Scheduler::TryStart(Job& job) {
     if (!CanRun(job.spec, group.info)) continue;
     if (job.spec.attention == nullptr && group.generating() >= options_.max_running) continue;
     if (best != nullptr && group.occupants.size() >= best->occupants.size()) continue;
-    std::vector<uint64_t> bytes = KvBytesByRank(job.spec, group.info, RingSize(job.spec, group.info));
+    std::vector<uint64_t> bytes = Need(job, group.info);
     bool fits = true;
     for (size_t r = 0; r < bytes.size(); ++r) fits &= bytes[r] + group.reserved[r] <= group.info.kv_memory[r];
     if (!fits) continue;
@@ -104,6 +104,14 @@ bool Scheduler::TryStart(Job& job) {
   const uint32_t ring = RingSize(job.spec, best->info);
   Start(job, *best, ring, std::move(best_bytes));
   return true;
+}
+
+std::vector<uint64_t> Scheduler::Need(Job& job, const GroupInfo& group) const {
+  const uint32_t ring = RingSize(job.spec, group);
+  if (job.spec.attention == nullptr) return KvBytesByRank(job.spec, group, ring);
+  std::vector<uint64_t>& known = job.attention_bytes[ring];
+  if (known.empty()) known = KvBytesByRank(job.spec, group, ring);
+  return known;
 }
 
 void Scheduler::Start(Job& job, Group& group, uint32_t ring, std::vector<uint64_t> bytes) {

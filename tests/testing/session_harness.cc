@@ -116,7 +116,7 @@ SessionGroup::~SessionGroup() {
   for (std::unique_ptr<Rank>& rank : ranks_) rank->thread.join();
 }
 
-void SessionGroup::Push(std::variant<NoCommand, StartJob, CancelJob> what) {
+void SessionGroup::Push(decltype(Command::what) what) {
   const uint64_t number = NextNumber();
   for (int r = 0; r < world(); ++r) PushTo(r, Command{number, what});
 }

@@ -36,8 +36,8 @@ struct SessionOptions {
   ComputeMode compute = ComputeMode::kF32;
   KvType kv_type = KvType::kF32;
   RingStrategy strategy = RingStrategy::kAuto;  // without rates: pass-KV
-  std::vector<uint64_t> kv_memory;  // bytes, rank r has kv_memory[r]; empty: no limit
-  std::vector<KernelSet> kernels;   // rank r runs kernels[r % size()]; empty: the host's best
+  std::vector<uint64_t> kv_memory;              // bytes, rank r has kv_memory[r]; empty: no limit
+  std::vector<KernelSet> kernels;               // rank r runs kernels[r % size()]; empty: the host's best
   absl::Duration ring_timeout = absl::Minutes(2);
   absl::Duration job_timeout = absl::Minutes(5);  // of WaitForEnd, where it is not told
   std::function<uint64_t()> available_memory;     // what ranks see of the machine's; empty: not asked
@@ -53,7 +53,7 @@ struct JobRecord {
   std::vector<double> progress;
   int ends = 0;  // calls of Ended: more than 1 is a bug
   JobResult result;
-  bool opened = false;                  // attention jobs
+  bool opened = false;  // attention jobs
   std::vector<AttentionFigures> runs;
 };
 
@@ -66,7 +66,7 @@ class SessionGroup {
   SessionGroup& operator=(const SessionGroup&) = delete;
 
   // Gives every rank the next command. One thread.
-  void Push(std::variant<NoCommand, StartJob, CancelJob> what);
+  void Push(decltype(Command::what) what);
   // The same in two parts, so that commands reach the ranks at different times: number first, then each rank once.
   uint64_t NextNumber() { return ++last_number_; }
   void PushTo(int rank, Command command);

@@ -127,8 +127,7 @@ class GetCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
     auto job = store.Find(request.job().job_id(), request.job().token(), request.job().epoch());
     if (!job.ok()) return job.status();
     if (request.tensor() < v1::Q || request.tensor() > v1::LSE) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensor: ", static_cast<int>(request.tensor()), " is not known"));
+      return absl::InvalidArgumentError(absl::StrCat("tensor: ", static_cast<int>(request.tensor()), " is not known"));
     }
     auto rows = (*job)->Get(static_cast<JobTensor>(request.tensor()), request.first_row(), request.rows());
     if (!rows.ok()) return rows.status();

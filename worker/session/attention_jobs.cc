@@ -112,7 +112,14 @@ absl::Status AttentionJobs::Compute(const std::string& id, Entry& entry, uint64_
   options.rates = context_.rates;
   options.wait_timeout = context_.ring_timeout;
   options.job = sequence;
-  FaultPoint(rank);
+  absl::Time told = began;
+  options.progress = [&](double fraction) {
+    FaultPoint(rank);
+    // Progress more often than this tells nobody anything.
+    if (sink_ == nullptr || absl::Now() - told < absl::Milliseconds(100)) return;
+    told = absl::Now();
+    sink_->Progress(id, fraction);
+  };
   absl::StatusOr<RingReport> report = entry.tensors->Run(options, *entry.cancelled);
   // Every rank of the ring knows of the cancellation now; its CancelJob is on the way and closes the job.
   if (absl::IsCancelled(report.status())) return absl::OkStatus();
