@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "worker/session/attention_store.h"
 #include "worker/session/step_loop.h"
 
 namespace rondo::testing {
@@ -82,6 +83,11 @@ class SessionGroup {
   // Closes the queues and aborts the transports: every Run returns.
   void Stop();
 
+  AttentionStore& attention(int rank) { return ranks_[rank]->attention; }
+  // Rank 0's reports so far.
+  JobRecord Record(const std::string& job);
+  // Waits until `done` holds for what rank 0 has reported of the job; false after the job timeout.
+  bool WaitFor(const std::string& job, const std::function<bool(const JobRecord&)>& done);
   StepLoop& loop(int rank) { return *ranks_[rank]->loop; }
   Transport& transport(int rank) { return *ranks_[rank]->context.transport; }
   int world() const { return static_cast<int>(ranks_.size()); }
@@ -92,6 +98,7 @@ class SessionGroup {
     std::unique_ptr<Transport> inner, decorated;
     std::unique_ptr<ThreadPool> pool;
     WorkerContext context;
+    AttentionStore attention;
     CommandQueue commands;
     std::unique_ptr<StepLoop> loop;
     std::thread thread;
