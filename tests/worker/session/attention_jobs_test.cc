@@ -99,12 +99,12 @@ TEST(AttentionJobs, OneWorkersBitsOnAnyPartOfAnyGroup) {
       ASSERT_TRUE(group.WaitFor(id, Opened));
       EXPECT_TRUE(group.Record(id).opened);
       Fill(group, id, p, ring);
-      EXPECT_GT(group.loop(0).kv_used_bytes(), 0u);
       group.Push(RunAttention{id});
       ASSERT_TRUE(group.WaitFor(id, Ran));
       const JobRecord record = group.Record(id);
       ASSERT_TRUE(record.runs.at(0).error.ok()) << record.runs.at(0).error;
       EXPECT_EQ(record.runs[0].workers, ring);
+      EXPECT_GT(group.loop(0).kv_used_bytes(), 0u);
       EXPECT_EQ(record.runs[0].memory_bytes_per_worker, AttentionJobBytes(p.spec, ring));
       const std::vector<float> o = Result(group, id, p, ring);
       if (wanted.empty()) wanted = o;
