@@ -36,6 +36,7 @@ class Scratch {
     }
     return data_.get();
   }
+  T* data() const { return data_.get(); }
 
  private:
   AlignedArray<T> data_;

@@ -6,7 +6,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(rondo_library_targets rondo_options rondo_base rondo_cpu_attention rondo_cpu_dense rondo_ref_kernels rondo_kernels
-    rondo_kv rondo_fold rondo_ring rondo_pair_transport rondo_loopback rondo_mpi_launch)
+    rondo_kv rondo_fold rondo_plan rondo_ring rondo_pair_transport rondo_loopback rondo_mpi_launch)
 if(RONDO_MPI)
   list(APPEND rondo_library_targets rondo_mpi)
 endif()

@@ -1,6 +1,7 @@
 // Attention throughput of one thread, every figure beside a limit measured in the same process: prefill against a loop
 // of independent fused multiply-adds, decode against a loop that only reads. Usage: attention_bench [--json]
-// [--kernels=NAME] [--quick] [--decode]. Clocks drift and neighbours disturb: limit and kernel alternate, medians of 9.
+// [--kernels=NAME] [--quick] [--prefill | --decode | --reduction]; the last: what the fixed merge tree costs. Clocks
+// drift and neighbours disturb: limit and kernel alternate, medians of 9.
 #include <immintrin.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -19,7 +20,9 @@
 #include "base/thread_pool.h"
 #include "bench/attention/limits.h"
 #include "kernels/cpu/attention/factories.h"
+#include "kernels/cpu/attention/tiled_attention.h"
 #include "rondo/attention_kernels.h"
+#include "rondo/visible.h"
 
 namespace rondo {
 namespace {
@@ -89,10 +92,20 @@ struct Setup {
     }
   }
   void Attend(const AttentionKernels& kernels, ThreadPool& pool) const {
-    kernels.Attend(shape, {q.data(), first_position, count}, run, {}, nodes, pool);
+    kernels.Attend(shape, {q.data(), first_position, count}, run, mask, nodes, pool);
+  }
+  // Two products of head_dim multiply-adds for every query and key it sees.
+  double Flops() const {
+    double keys = 0;
+    for (int64_t row = 0; row < count; ++row) {
+      const KeyRange seen = VisibleKeys(mask, first_position + row);
+      keys += static_cast<double>(seen.end - std::max<int64_t>(seen.begin, 0));
+    }
+    return 4.0 * shape.head_dim * shape.q_heads * keys;
   }
 
   AttentionShape shape;
+  MaskSpec mask;
   int64_t count;
   int64_t first_position = 0;
   Pages pages;
@@ -115,7 +128,7 @@ class Report {
           kernel, what, static_cast<long long>(n), s.q_heads, s.kv_heads, s.head_dim, type.c_str(), value, limit,
           100 * value / limit, unit);
     } else {
-      std::printf("%-9s %-8s n %6lld  %d:%d heads of %3d  %-4s  %7.2f of %7.2f %s  %5.1f %%\n", kernel, what,
+      std::printf("%-9s %-18s n %6lld  %d:%d heads of %3d  %-4s  %7.2f of %7.2f %s  %5.1f %%\n", kernel, what,
                   static_cast<long long>(n), s.q_heads, s.kv_heads, s.head_dim, type.c_str(), value, limit, unit,
                   100 * value / limit);
     }
@@ -126,18 +139,41 @@ class Report {
   bool json_;
 };
 
-void Prefill(const AttentionKernels& kernels, int64_t n, int head_dim, KvType type, Report& report) {
+void Prefill(const AttentionKernels& kernels, const char* name, int64_t n, const AttentionShape& shape,
+             const MaskSpec& mask, Report& report) {
   ThreadPool pool(1);
-  const AttentionShape shape{8, 2, head_dim, type, 0.125f};
-  const Setup setup(shape, n, n);
-  const double flops = 2.0 * head_dim * shape.q_heads * static_cast<double>(n) * static_cast<double>(n + 1);
+  Setup setup(shape, n, n);
+  setup.mask = mask;
+  const double flops = setup.Flops();
   setup.Attend(kernels, pool);
   std::vector<double> rate, peak;
   for (int i = 0; i < kRepetitions; ++i) {
     peak.push_back(FmaGflops());
     rate.push_back(flops / Seconds([&] { setup.Attend(kernels, pool); }) * 1e-9);
   }
-  report.Line(kernels.name().data(), "prefill", n, shape, Median(rate), Median(peak), "GFLOP/s");
+  report.Line(kernels.name().data(), name, n, shape, Median(rate), Median(peak), "GFLOP/s");
+}
+
+// The fixed tree's cost: the same kernel against itself with a merge that does nothing (and so gives wrong answers).
+// Even a plain online softmax would rescale now and then.
+void Reduction(const AttentionKernels& kernels, const attention::AttentionOps& ops, int64_t n,
+               const AttentionShape& shape, Report& report) {
+  attention::AttentionOps without = ops;
+  without.merge_strips = [](float*, const float*, int) {};
+  const attention::TiledAttention plain("plain", without);
+  ThreadPool pool(1);
+  const Setup setup(shape, n, n);
+  setup.Attend(kernels, pool);
+  setup.Attend(plain, pool);
+  // Each against its neighbours in time, on both sides: the difference is smaller than what a neighbour's load does.
+  std::vector<double> ratio;
+  for (int i = 0; i < 3 * kRepetitions; ++i) {
+    const double before = Seconds([&] { setup.Attend(plain, pool); });
+    const double canonical = Seconds([&] { setup.Attend(kernels, pool); });
+    const double after = Seconds([&] { setup.Attend(plain, pool); });
+    ratio.push_back(2 * canonical / (before + after));
+  }
+  report.Line(kernels.name().data(), "canonical/unmerged", n, shape, Median(ratio), 1.0, "times");
 }
 
 void Decode(const AttentionKernels& kernels, int64_t n, const AttentionShape& shape, Report& report) {
@@ -162,27 +198,40 @@ std::string CpuName() {
 }
 
 int Main(int argc, char** argv) {
-  bool json = false, quick = false, decode_only = false;
+  bool json = false, quick = false, prefill = true, decode = true, reduction = true;
   const AttentionKernels* kernels = PortableAttention();
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) kernels = Avx2Attention();
+  const attention::AttentionOps* ops = nullptr;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    kernels = Avx2Attention();
+    ops = &attention::Avx2Ops();
+  }
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl")) {
     kernels = Avx512Attention();
+    ops = &attention::Avx512Ops();
   }
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
     if (arg == "--json") {
       json = true;
     } else if (arg == "--decode") {
-      decode_only = true;
+      prefill = reduction = false;
+    } else if (arg == "--prefill") {
+      decode = reduction = false;
+    } else if (arg == "--reduction") {
+      prefill = decode = false;
     } else if (arg == "--quick") {
       quick = true;
     } else if (arg == "--kernels=portable") {
       kernels = PortableAttention();
+      ops = nullptr;
     } else if (arg == "--kernels=avx2") {
       kernels = Avx2Attention();
+      ops = &attention::Avx2Ops();
     } else {
-      std::fprintf(stderr, "usage: attention_bench [--json] [--quick] [--decode] [--kernels=portable|avx2]\n");
+      std::fprintf(
+          stderr,
+          "usage: attention_bench [--json] [--quick] [--prefill | --decode | --reduction] [--kernels=portable|avx2]\n");
       return 2;
     }
   }
@@ -191,11 +240,23 @@ int Main(int argc, char** argv) {
   Report report(json);
   for (const KvType type : {KvType::kF32, KvType::kBf16}) {
     for (const int head_dim : {64, 128}) {
-      if (decode_only) continue;
-      Prefill(*kernels, 1024, head_dim, type, report);
-      if (!quick) Prefill(*kernels, 8192, head_dim, type, report);
+      const AttentionShape shape{8, 2, head_dim, type, 0.125f};
+      if (ops != nullptr && reduction) Reduction(*kernels, *ops, 2048, shape, report);
+      if (!prefill) continue;
+      Prefill(*kernels, "prefill", 1024, shape, {}, report);
+      if (!quick) Prefill(*kernels, "prefill", 8192, shape, {}, report);
     }
+    if (!prefill) continue;
+    for (const int head_dim : {80, 96, 256}) {
+      Prefill(*kernels, "prefill", 2048, {8, 2, head_dim, type, 0.125f}, {}, report);
+    }
+    Prefill(*kernels, "window", 4096, {4, 1, 256, type, 0.125f}, {.window = 512}, report);
+    Prefill(*kernels, "prefill", 2048, {32, 8, 128, type, 0.125f}, {}, report);
+    AttentionShape capped{8, 2, 128, type, 0.125f};
+    capped.score.softcap = 50;
+    Prefill(*kernels, "soft cap", 2048, capped, {}, report);
   }
+  if (!decode) return 0;
   for (const KvType type : {KvType::kF32, KvType::kBf16}) {
     const AttentionShape small{9, 3, 64, type, 0.125f}, large{32, 8, 128, type, 0.125f};
     Decode(*kernels, 32768, small, report);  // past the caches

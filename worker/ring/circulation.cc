@@ -14,7 +14,8 @@ Circulation::Step Circulation::MakeStep(const std::vector<Unit>& units, int hops
   for (size_t i = 0; i < units.size(); ++i) {
     if (units[i].reach < hops) continue;
     const bool goes_on = units[i].reach > hops;
-    if (goes_on && !open) step.out.push_back({step.bytes, 0});
+    const bool apart = hops == 0 && units[i].apart;
+    if (goes_on && (!open || apart)) step.out.push_back({step.units.size(), 0});
     if (goes_on) step.out.back().bytes += units[i].bytes;
     open = goes_on;
     step.units.push_back(static_cast<int32_t>(i));
@@ -59,10 +60,10 @@ size_t Circulation::BufferBytes(const std::vector<std::vector<Unit>>& units, int
   return most;
 }
 
-void Circulation::Begin(int32_t layer, absl::Span<const std::byte> own) {
+void Circulation::Begin(int32_t layer, absl::Span<const std::byte* const> own) {
   step_ = 0;
-  RONDO_CHECK(own.size() == steps_[0].bytes);
-  held_ = own.data();
+  RONDO_CHECK(own.size() == steps_[0].units.size());
+  own_ = own;
   header_ = context_.Header(kind_, layer, position_);
   stop_ = context_.rank() == 0 && context_.Cancelling();
   if (stop_) header_.flags |= RingHeader::kStop;
@@ -93,7 +94,7 @@ absl::Status Circulation::Post() {
     const bool receives = i < next.in.size();
     absl::Span<const std::byte> out;
     absl::Span<std::byte> in;
-    if (sends && !skip) out = {held_ + held.out[i].offset, held.out[i].bytes};
+    if (sends && !skip) out = {data(held.out[i].first), held.out[i].bytes};
     if (receives) in = {into, next.in[i]};
     const absl::StatusOr<Transport::Pending> payload =
         context_.transport.SendRecv(sends ? to : Transport::kNobody, out, receives ? from : Transport::kNobody, in);
@@ -108,7 +109,6 @@ absl::Status Circulation::Post() {
 absl::Status Circulation::Receive() {
   const Step& held = steps_[step_];
   const Step& next = steps_[step_ + 1];
-  const std::byte* into = buffers_[step_ % 2].Get(buffer_bytes_);
   size_t header_bytes = 0;
   size_t payload_bytes = 0;
   if (held.leaves || next.arrives) {
@@ -125,7 +125,6 @@ absl::Status Circulation::Receive() {
     }
   }
   ++step_;
-  held_ = into;
   header_.flags = 0;
   if (!next.arrives) return absl::OkStatus();
   RingHeader expected = context_.Header(kind_, header_.layer, position_);

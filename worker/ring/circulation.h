@@ -20,12 +20,13 @@ class Circulation {
  public:
   struct Unit {
     size_t bytes = 0;
-    int reach = 0;  // the last hop on which it is needed: rank origin + reach; 0: nowhere but at home
+    int reach = 0;       // the last hop on which it is needed: rank origin + reach; 0: nowhere but at home
+    bool apart = false;  // at home it does not lie right behind the unit before it
   };
 
   explicit Circulation(RingContext& context) : context_(context) {}
 
-  // Units by origin, in the order in which they lie in memory.
+  // Units by origin, in the order in which they travel.
   void Plan(RingHeader::Kind kind, const std::vector<std::vector<Unit>>& units, int64_t position);
   // Memory for the largest plan, now.
   void Reserve(size_t bytes) {
@@ -34,13 +35,15 @@ class Circulation {
   // Of one receive buffer of rank `rank`.
   static size_t BufferBytes(const std::vector<std::vector<Unit>>& units, int rank);
 
-  // A layer begins with this rank's own units in `own`.
-  void Begin(int32_t layer, absl::Span<const std::byte> own);
+  // A layer begins with this rank's own units, each where own[i] says.
+  void Begin(int32_t layer, absl::Span<const std::byte* const> own);
 
   // What is held: units [i] of origin lie at data(i); `skipped` says that they are not there, as the job is ending.
   int origin() const { return steps_[step_].origin; }
   absl::Span<const int32_t> units() const { return steps_[step_].units; }
-  const std::byte* data(size_t i) const { return held_ + steps_[step_].offsets[i]; }
+  const std::byte* data(size_t i) const {
+    return step_ == 0 ? own_[i] : buffers_[(step_ + 1) % 2].data() + steps_[step_].offsets[i];
+  }
   bool skipped() const { return (header_.flags & RingHeader::kSkipped) != 0; }
   bool stop() const { return stop_; }  // rank 0 has said that this layer is the last
   bool last() const { return step_ + 1 == static_cast<int>(steps_.size()); }
@@ -55,7 +58,7 @@ class Circulation {
 
  private:
   struct Stretch {
-    size_t offset = 0;
+    size_t first = 0;  // index of its first unit among those held
     size_t bytes = 0;
   };
   struct Step {
@@ -76,7 +79,7 @@ class Circulation {
   int64_t skipped_hops_ = 0;
   std::vector<Step> steps_;
   int step_ = 0;
-  const std::byte* held_ = nullptr;
+  absl::Span<const std::byte* const> own_;
   bool stop_ = false;
   RingHeader header_;  // of what is held
   RingHeader sent_header_;

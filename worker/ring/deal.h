@@ -16,4 +16,8 @@ void DealZigzag(int64_t units, absl::Span<const int> order, std::vector<int>& ow
 // The same with one piece a rank: for attention in which every unit sees as much, or only its neighbours.
 void DealContiguous(int64_t units, absl::Span<const int> order, std::vector<int>& owners);
 
+// As DealContiguous for ranks 0 to world - 1, but borders move by up to 1/32 of a share to where the tree has its
+// borders: fewer nodes of a decode step for at most that much more memory and attention on one rank.
+void DealAligned(int64_t units, int world, std::vector<int>& owners);
+
 }  // namespace rondo

@@ -36,6 +36,7 @@ RingLayout MakeLayout(const MaskSpec& mask, int64_t kv_tokens, absl::Span<const 
   RingLayout layout;
   layout.kv_tokens = kv_tokens;
   for (const std::vector<PositionRun>& runs : rows) layout.strips.push_back(CutStrips(mask, kv_tokens, runs));
+  layout.kept = blocks;
   layout.blocks = std::move(blocks);
   return layout;
 }
@@ -43,17 +44,21 @@ RingLayout MakeLayout(const MaskSpec& mask, int64_t kv_tokens, absl::Span<const 
 RingLayout ChunkLayout(const MaskSpec& mask, const ShardPlan& plan, int64_t chunk) {
   const int64_t end = plan.Chunk(chunk).end;
   std::vector<std::vector<PositionRun>> rows;
-  std::vector<std::vector<BlockRange>> blocks;
+  std::vector<std::vector<BlockRange>> blocks, kept;
   for (int rank = 0; rank < plan.world(); ++rank) {
     rows.push_back(plan.Rows(chunk, rank));
-    blocks.push_back(plan.OwnedBlocks(end, rank));
+    kept.push_back(plan.OwnedBlocks(end, rank));
+    // Of several chunks each rank keeps what it computed.
+    blocks.push_back(plan.chunk_count() == 1 ? plan.ComputedBlocks(rank) : kept.back());
   }
-  return MakeLayout(mask, end, rows, std::move(blocks));
+  RingLayout layout = MakeLayout(mask, end, rows, std::move(blocks));
+  layout.kept = std::move(kept);
+  return layout;
 }
 
-std::vector<BlockRange> UnionVisible(absl::Span<const Strip> strips) {
-  std::vector<BlockRange> ranges;
-  for (const Strip& strip : strips) {
+std::vector<BlockRange> NeededBlocks(const RingLayout& layout, int rank) {
+  std::vector<BlockRange> ranges = layout.kept[rank];
+  for (const Strip& strip : layout.strips[rank]) {
     if (!strip.visible.empty()) ranges.push_back(strip.visible);
   }
   std::sort(ranges.begin(), ranges.end());

@@ -24,21 +24,24 @@ struct Strip {
 
 struct RingLayout {
   int64_t kv_tokens = 0;
-  std::vector<std::vector<Strip>> strips;       // by rank
-  std::vector<std::vector<BlockRange>> blocks;  // by rank, ascending and maximal, of [0, BlocksFor(kv_tokens))
+  std::vector<std::vector<Strip>> strips;  // by rank
+  // By rank, ascending and maximal, of [0, BlocksFor(kv_tokens)): what it has before the exchange, and what it has kept
+  // of all that came past it after it.
+  std::vector<std::vector<BlockRange>> blocks;
+  std::vector<std::vector<BlockRange>> kept;
 
   int world() const { return static_cast<int>(strips.size()); }
 };
 
-// `rows` and `blocks` by rank; rows are positions, which may be negative.
+// `rows` and `blocks` by rank; rows are positions, which may be negative. `kept` is `blocks`.
 RingLayout MakeLayout(const MaskSpec& mask, int64_t kv_tokens, absl::Span<const std::vector<PositionRun>> rows,
                       std::vector<std::vector<BlockRange>> blocks);
 
 // One prefill chunk of a planned sequence.
 RingLayout ChunkLayout(const MaskSpec& mask, const ShardPlan& plan, int64_t chunk);
 
-// Union of what the strips see, ascending and disjoint.
-std::vector<BlockRange> UnionVisible(absl::Span<const Strip> strips);
+// What the strips of a rank see or what it is to keep; ascending and disjoint.
+std::vector<BlockRange> NeededBlocks(const RingLayout& layout, int rank);
 
 // Of ascending, disjoint ranges.
 bool Contains(absl::Span<const BlockRange> ranges, int64_t block);

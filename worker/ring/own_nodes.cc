@@ -1,12 +1,21 @@
 #include "worker/ring/own_nodes.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "kernels/fold_nodes.h"
 
 namespace rondo {
 
 void OwnNodeAttender::View(absl::Span<const BlockRange> owned, int32_t layer, int64_t kv_tokens) {
-  ViewBlocks(owned, kv_tokens, context_.kv.Owned(layer, kv_tokens).data(), KvBlockBytes(context_.kv.shape()), runs_);
+  runs_.resize(owned.size());
+  for (size_t i = 0; i < owned.size(); ++i) {
+    runs_[i].clear();
+    for (int64_t block = owned[i].begin; block < owned[i].end; ++block) {
+      const int64_t tokens = std::min(kBlockTokens, kv_tokens - block * kBlockTokens);
+      runs_[i].push_back({context_.kv.Block(layer, block), block, static_cast<int32_t>(tokens)});
+    }
+  }
 }
 
 // The first part of a target is computed where the target lies, and a fold leaves its result in its first node.

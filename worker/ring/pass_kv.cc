@@ -1,6 +1,7 @@
 #include "worker/ring/pass_kv.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
 #include "worker/ring/end_layer.h"
@@ -12,14 +13,22 @@ PassKv::PassKv(RingContext& context) : context_(context), ring_(context), pool_(
 std::vector<std::vector<Circulation::Unit>> PassKv::Units(const AttentionShape& shape, const RingLayout& layout) {
   const int ranks = layout.world();
   std::vector<std::vector<BlockRange>> needed;
-  for (const std::vector<Strip>& strips : layout.strips) needed.push_back(UnionVisible(strips));
+  for (int rank = 0; rank < ranks; ++rank) needed.push_back(NeededBlocks(layout, rank));
   std::vector<std::vector<Circulation::Unit>> units(ranks);
   for (int origin = 0; origin < ranks; ++origin) {
+    int64_t previous = -2;
+    bool previous_kept = false;
     for (const BlockRange& run : layout.blocks[origin]) {
       for (int64_t block = run.begin; block < run.end; ++block) {
         int reach = ranks - 1;
         while (reach > 0 && !Contains(needed[(origin + reach) % ranks], block)) --reach;
-        units[origin].push_back({KvBlockBytes(shape), reach});
+        // Kept and set-aside blocks lie in two places, kept ones with gaps for those that are yet to come.
+        const bool kept = Contains(layout.kept[origin], block);
+        const bool apart =
+            kept != previous_kept || (kept && block != previous + 1 && layout.kept[origin] != layout.blocks[origin]);
+        units[origin].push_back({KvBlockBytes(shape), reach, apart});
+        previous = block;
+        previous_kept = kept;
       }
     }
   }
@@ -43,17 +52,20 @@ void PassKv::Begin(const RingLayout& layout, int64_t position) {
       for (int64_t block = run.begin; block < run.end; ++block) block_ids_[rank].push_back(block);
     }
   }
+  kept_ = layout.kept[context_.rank()];
 }
 
 absl::Status PassKv::Run(int32_t layer, const float* q, float* out, float* lse) {
   skipped_ = false;
-  ring_.Begin(layer, context_.kv.Owned(layer, kv_tokens_));
+  own_.clear();
+  for (const int64_t block : block_ids_[context_.rank()]) own_.push_back(context_.kv.Block(layer, block));
+  ring_.Begin(layer, own_);
   for (;;) {
     StepRecorder recorder(context_);
     if (!ring_.last()) {
       if (absl::Status posted = ring_.Post(); !posted.ok()) return posted;
     }
-    Attend(q);
+    Attend(layer, q);
     if (ring_.last()) break;
     if (absl::Status received = ring_.Receive(); !received.ok()) return received;
   }
@@ -62,12 +74,13 @@ absl::Status PassKv::Run(int32_t layer, const float* q, float* out, float* lse) 
   return EndLayer(context_, layer, position_, skipped_, ring_.stop());
 }
 
-void PassKv::Attend(const float* q) {
+void PassKv::Attend(int32_t layer, const float* q) {
   ScopedTimer timer(context_.stats.compute);
   const int64_t row_size = int64_t{context_.kv.shape().q_heads} * context_.kv.shape().head_dim;
   skipped_ = skipped_ || ring_.skipped();
   if (skipped_) return;
   ViewHeld();
+  if (ring_.step() > 0) KeepHeld(layer);
   for (size_t i = 0; i < strips_.size() && !skipped_; ++i) {
     skipped_ = context_.Cancelling();
     if (skipped_) return;
@@ -91,6 +104,16 @@ void PassKv::ViewHeld() {
     const int64_t tokens = std::min(kBlockTokens, kv_tokens_ - block * kBlockTokens);
     block_runs_[block_run_count_ - 1].push_back({ring_.data(i), block, static_cast<int32_t>(tokens)});
     previous = block;
+  }
+}
+
+// Blocks that another rank computed and this one keeps.
+void PassKv::KeepHeld(int32_t layer) {
+  for (size_t run = 0; run < block_run_count_; ++run) {
+    for (const KvBlock& block : block_runs_[run]) {
+      if (!Contains(kept_, block.index)) continue;
+      std::memcpy(context_.kv.Block(layer, block.index), block.data, KvBlockBytes(context_.kv.shape()));
+    }
   }
 }
 

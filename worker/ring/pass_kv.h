@@ -34,8 +34,9 @@ class PassKv {
   static std::vector<std::vector<Circulation::Unit>> Units(const AttentionShape& shape, const RingLayout& layout);
 
  private:
-  void Attend(const float* q);
+  void Attend(int32_t layer, const float* q);
   void ViewHeld();
+  void KeepHeld(int32_t layer);
   void AttendStrip(const Strip& strip, NodeForest& forest, const float* q);
 
   RingContext& context_;
@@ -48,6 +49,8 @@ class PassKv {
   std::vector<std::vector<int64_t>> block_ids_;   // by origin
   std::vector<std::vector<KvBlock>> block_runs_;  // of the blocks held
   size_t block_run_count_ = 0;
+  std::vector<BlockRange> kept_;
+  std::vector<const std::byte*> own_;
   std::vector<PartialNode> nodes_;
   bool skipped_ = false;  // this layer's rows are not all computed
 };

@@ -11,7 +11,11 @@
 namespace rondo {
 
 PassQ::PassQ(RingContext& context)
-    : context_(context), ring_(context), pool_(context.kv.shape(), kBlockTokens), attender_(context, kBlockTokens) {}
+    : context_(context),
+      ring_(context),
+      delivery_(context),
+      pool_(context.kv.shape(), kBlockTokens),
+      attender_(context, kBlockTokens) {}
 
 std::vector<std::vector<Circulation::Unit>> PassQ::Units(const AttentionShape& shape, const RingLayout& layout) {
   const int ranks = layout.world();
@@ -76,14 +80,19 @@ void PassQ::Begin(const RingLayout& layout, int64_t position) {
   }
   const std::vector<Strip>& strips = layout.strips[context_.rank()];
   ResetForests(strips, forests_, pool_);
-  rows_ = strips.empty() ? 0 : strips.back().first_row + strips.back().count;
+  delivery_.Plan(layout, position);
 }
 
 absl::Status PassQ::Run(int32_t layer, const float* q, float* out, float* lse) {
   layer_ = layer;
   skipped_ = false;
-  const size_t row_bytes = sizeof(float) * context_.kv.shape().q_heads * context_.kv.shape().head_dim;
-  ring_.Begin(layer, {reinterpret_cast<const std::byte*>(q), rows_ * row_bytes});
+  if (absl::Status posted = delivery_.Post(layer); !posted.ok()) return posted;
+  const int64_t row_size = int64_t{context_.kv.shape().q_heads} * context_.kv.shape().head_dim;
+  own_.clear();
+  for (const Strip& strip : layout_.strips[context_.rank()]) {
+    own_.push_back(reinterpret_cast<const std::byte*>(q + strip.first_row * row_size));
+  }
+  ring_.Begin(layer, own_);
   attender_.View(layout_.blocks[context_.rank()], layer, layout_.kv_tokens);
   for (;;) {
     StepRecorder recorder(context_);
@@ -223,6 +232,7 @@ void PassQ::Insert(const Answer& answer, const float* floats) {
 }
 
 absl::Status PassQ::Finish(int32_t layer, float* out, float* lse) {
+  if (absl::Status delivered = delivery_.Finish(); !delivered.ok()) return delivered;
   FinishStrips(context_, layout_.strips[context_.rank()], absl::MakeSpan(forests_), skipped_, out, lse, pool_);
   return EndLayer(context_, layer, position_, skipped_, ring_.stop());
 }

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "base/aligned.h"
 #include "worker/ring/circulation.h"
+#include "worker/ring/delivery.h"
 #include "worker/ring/layout.h"
 #include "worker/ring/node_forest.h"
 #include "worker/ring/own_nodes.h"
@@ -51,16 +52,17 @@ class PassQ {
 
   RingContext& context_;
   Circulation ring_;
+  Delivery delivery_;
   NodePool pool_;
   OwnNodeAttender attender_;
   RingLayout layout_;
   int64_t position_ = 0;
-  int64_t rows_ = 0;
   int32_t layer_ = 0;
   std::vector<NodeForest> forests_;  // of own strips
   std::vector<Answer> given_;        // by step: to the rank whose queries are held
   std::vector<Answer> taken_;        // by step: from the rank that holds this rank's queries
   std::vector<PartialNode> targets_;
+  std::vector<const std::byte*> own_;  // queries of own strips
   // By parity of the step; an exchange is waited for before the next but one is posted.
   Scratch<float> given_floats_[2];
   Scratch<float> taken_floats_[2];

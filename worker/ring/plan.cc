@@ -10,6 +10,20 @@ namespace {
 
 constexpr int64_t kDecodeRun = 4;
 
+template <typename Belongs>
+std::vector<BlockRange> Runs(int64_t blocks, const Belongs& belongs) {
+  std::vector<BlockRange> runs;
+  for (int64_t block = 0; block < blocks; ++block) {
+    if (!belongs(block)) continue;
+    if (!runs.empty() && runs.back().end == block) {
+      ++runs.back().end;
+    } else {
+      runs.push_back({block, block + 1});
+    }
+  }
+  return runs;
+}
+
 }  // namespace
 ShardPlan ShardPlan::Zigzag(int64_t tokens, int world, int64_t prefill_chunk) {
   RONDO_CHECK(tokens >= 0 && world >= 1 && prefill_chunk >= 0);
@@ -19,11 +33,16 @@ ShardPlan ShardPlan::Zigzag(int64_t tokens, int world, int64_t prefill_chunk) {
   plan.chunk_ = prefill_chunk == 0 ? std::max<int64_t>(tokens, 1) : prefill_chunk;
   const int64_t blocks = BlocksFor(tokens);
   const int64_t segment_blocks = std::max<int64_t>(1, std::min(BlocksFor(plan.chunk_), blocks));
-  plan.owners_.reserve(blocks);
+  plan.computers_.reserve(blocks);
   std::vector<int> order(world);
   for (int64_t segment = 0; segment * segment_blocks < blocks; ++segment) {
     for (int slot = 0; slot < world; ++slot) order[slot] = static_cast<int>((slot + segment) % world);
-    DealZigzag(std::min(segment_blocks, blocks - segment * segment_blocks), order, plan.owners_);
+    DealZigzag(std::min(segment_blocks, blocks - segment * segment_blocks), order, plan.computers_);
+  }
+  if (plan.chunk_count() == 1) {
+    DealAligned(blocks, world, plan.owners_);
+  } else {
+    plan.owners_ = plan.computers_;
   }
   return plan;
 }
@@ -46,7 +65,7 @@ std::vector<PositionRun> ShardPlan::Rows(int64_t chunk, int rank) const {
   const PositionRun range = Chunk(chunk);
   std::vector<PositionRun> rows;
   for (int64_t block = BlockOf(range.begin); block < BlocksFor(range.end); ++block) {
-    if (Owner(block) != rank) continue;
+    if (Computer(block) != rank) continue;
     const int64_t begin = std::max(range.begin, block * kBlockTokens);
     const int64_t end = std::min(range.end, (block + 1) * kBlockTokens);
     if (!rows.empty() && rows.back().end == begin) {
@@ -59,16 +78,11 @@ std::vector<PositionRun> ShardPlan::Rows(int64_t chunk, int rank) const {
 }
 
 std::vector<BlockRange> ShardPlan::OwnedBlocks(int64_t sequence_tokens, int rank) const {
-  std::vector<BlockRange> owned;
-  for (int64_t block = 0; block < BlocksFor(sequence_tokens); ++block) {
-    if (Owner(block) != rank) continue;
-    if (!owned.empty() && owned.back().end == block) {
-      ++owned.back().end;
-    } else {
-      owned.push_back({block, block + 1});
-    }
-  }
-  return owned;
+  return Runs(BlocksFor(sequence_tokens), [&](int64_t block) { return Owner(block) == rank; });
+}
+
+std::vector<BlockRange> ShardPlan::ComputedBlocks(int rank) const {
+  return Runs(BlocksFor(tokens_), [&](int64_t block) { return Computer(block) == rank; });
 }
 
 int64_t ShardPlan::OwnedBlockCount(int64_t sequence_tokens, int rank) const {

@@ -64,7 +64,7 @@ absl::StatusOr<std::unique_ptr<RingAttend>> RingAttend::Create(const RingProblem
   const RingShares shares = PlanShares(problem, transport.world_size());
   RingLayout layout = ProblemLayout(problem, shares);
   absl::StatusOr<SequenceKv> kv =
-      SequenceKv::Create(FullShape(problem), 1, layout.blocks[transport.rank()], problem.kv_tokens);
+      SequenceKv::Create(FullShape(problem), 1, layout.blocks[transport.rank()], {}, problem.kv_tokens);
   if (!kv.ok()) return kv.status();
   return std::unique_ptr<RingAttend>(new RingAttend(
       std::make_unique<Impl>(problem, kernels, transport, pool, shares, std::move(layout), *std::move(kv))));

@@ -34,6 +34,7 @@ void RingAttention::BeginPrefill(int64_t chunk) {
 }
 
 void RingAttention::BeginDecode(int64_t position) {
+  context_.kv.DropStaged();
   prefill_ = false;
   decode_.Begin(position);
 }
@@ -46,10 +47,16 @@ absl::Status RingAttention::Run(int32_t layer, absl::Span<const PositionRun> run
   return pass_kv_.Run(layer, q, out, nullptr);
 }
 
+// In one step of a chunk a rank receives at most what one rank has, computed or kept.
 size_t RingAttention::BufferBytes(const AttentionShape& shape, const ShardPlan& plan) {
-  if (plan.world() == 1) return 0;
+  if (plan.world() == 1 || plan.chunk_count() == 0) return 0;
+  const RingLayout last = ChunkLayout(MaskSpec{}, plan, plan.chunk_count() - 1);
   int64_t most = 0;
-  for (int rank = 0; rank < plan.world(); ++rank) most = std::max(most, plan.OwnedBlockCount(plan.tokens(), rank));
+  for (const std::vector<BlockRange>& runs : last.blocks) {
+    int64_t blocks = 0;
+    for (const BlockRange& run : runs) blocks += run.size();
+    most = std::max(most, blocks);
+  }
   return 2 * static_cast<size_t>(most) * KvBlockBytes(shape);
 }
 

@@ -45,7 +45,7 @@ class RingAttention : public Attention {
   // How the chunk begun last is computed, and why.
   const RingChoice& choice() const { return choice_; }
 
-  // Bytes the ring needs beside the KV for a prompt planned so: two receive buffers.
+  // Bytes the ring needs beside the KV for a prompt planned so, on any rank: two receive buffers.
   static size_t BufferBytes(const AttentionShape& shape, const ShardPlan& plan);
 
  private:

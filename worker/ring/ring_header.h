@@ -25,6 +25,7 @@ struct RingHeader {
     kAgreement = 3,
     kQueries = 4,
     kPartials = 5,  // nodes on their way home to the rank of their queries
+    kKept = 6,      // blocks on their way to the rank that keeps them
   };
   enum Flags : uint32_t {
     kStop = 1,     // set by rank 0 in its own kBlocks or kQueries header: the job ends after this layer, on every rank
@@ -48,7 +49,7 @@ struct RingHeader {
 static_assert(sizeof(RingHeader) == 64);
 
 // INTERNAL naming both sides unless `got` from rank `from` is what `expected` says; flags are free, and with kSkipped
-// kBlocks, kQueries and kPartials may have no payload. `received_bytes` of payload arrived.
+// kBlocks, kQueries, kPartials and kKept may have no payload. `received_bytes` of payload arrived.
 absl::Status CheckHeader(const RingHeader& expected, const RingHeader& got, int from, size_t received_bytes);
 
 }  // namespace rondo

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "rondo/visible.h"
+#include "worker/ring/delivery.h"
 #include "worker/ring/pass_kv.h"
 #include "worker/ring/pass_q.h"
 #include "worker/ring/shares.h"
@@ -78,7 +79,11 @@ Costs PassQCosts(const AttentionShape& shape, const MaskSpec& mask, const RingLa
       const int origin = (r + ranks - s) % ranks;
       costs.flops[r].push_back(Flops(shape, mask, layout.strips[origin], layout.blocks[r], layout.kv_tokens) +
                                came / sizeof(float) * kFlopsPerNodeFloat);
-      costs.bytes[r].push_back(HopBytes(units[origin], s) + nodes);
+      double kept = 0;  // blocks for ranks that keep them leave in the first step
+      for (int to = 0; s == 0 && to < ranks; ++to) {
+        kept += static_cast<double>(Delivery::Bytes(shape, layout, r, to));
+      }
+      costs.bytes[r].push_back(HopBytes(units[origin], s) + nodes + kept);
       nodes = s == 0 ? 0 : static_cast<double>(PassQ::PartialBytes(shape, layout, r, origin));
       came = s == 0 ? 0 : static_cast<double>(PassQ::PartialBytes(shape, layout, (r + s) % ranks, r));
     }

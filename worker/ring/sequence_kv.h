@@ -15,47 +15,53 @@
 
 namespace rondo {
 
-// Owned blocks of [0, BlocksFor(max_sequence_tokens)) sit in slots in ascending order, so that everything the rank
-// owns of any prefix of the sequence is one stretch of memory in each layer. One thread at a time.
+// Owned blocks of [0, BlocksFor(max_sequence_tokens)) sit in slots in ascending order: a run of them is one stretch of
+// memory in each layer. One thread at a time.
 class SequenceKv {
  public:
   // `max_sequence_tokens`: prompt and all tokens that may be generated. RESOURCE_EXHAUSTED as KvArena::Create.
   static absl::StatusOr<SequenceKv> Create(const AttentionShape& shape, int32_t layers, const ShardPlan& plan, int rank,
                                            int64_t max_sequence_tokens);
-  // The same for blocks that were dealt otherwise: `owned` are maximal ascending runs.
+  // The same for blocks that were dealt otherwise, both in ascending runs: to keep, and to set aside for others.
   static absl::StatusOr<SequenceKv> Create(const AttentionShape& shape, int32_t layers, std::vector<BlockRange> owned,
-                                           int64_t max_sequence_tokens);
+                                           std::vector<BlockRange> staged, int64_t max_sequence_tokens);
 
   // What Create will reserve, for admission: linear in the rank's own tokens.
   static size_t KvBytes(const AttentionShape& shape, int32_t layers, const ShardPlan& plan, int rank,
                         int64_t max_sequence_tokens);
 
-  const AttentionShape& shape() const { return arena_.shape(); }
+  const AttentionShape& shape() const { return kept_.arena.shape(); }
   int32_t layers() const { return layers_; }
   int64_t max_sequence_tokens() const { return max_sequence_tokens_; }
-  size_t reserved_bytes() const { return arena_.reserved_bytes(); }
+  size_t reserved_bytes() const { return kept_.arena.reserved_bytes(); }
 
-  // Keeps the rows of `runs` that lie in owned blocks; the others are skipped. Rows are the runs' positions in order:
-  // k and v are [TotalRows(runs), kv_heads, head_dim]; one of them may be null and is then kept another time.
+  // Keeps the rows of `runs` that lie in owned blocks; those in blocks this rank computes for another are set aside
+  // until the next layer, the others are skipped. Rows are the runs' positions in order: k and v are [TotalRows(runs),
+  // kv_heads, head_dim]; one of them may be null and is then kept another time.
   void Store(int32_t layer, absl::Span<const PositionRun> runs, const float* k, const float* v);
 
-  // All owned blocks of the first `sequence_tokens` positions of one layer, one block after the other.
-  absl::Span<const std::byte> Owned(int32_t layer, int64_t sequence_tokens) const;
+  // An owned block, or one that was set aside; nullptr: neither.
+  std::byte* Block(int32_t layer, int64_t block);
+
+  // Beside the KV: what this rank sets aside for others in one layer.
+  size_t staged_bytes() const { return staged_.arena.reserved_bytes(); }
+  void DropStaged();  // once the prompt is done
 
  private:
-  explicit SequenceKv(KvArena arena) : arena_(std::move(arena)) {}
-  int64_t SlotOf(int64_t block) const;  // -1: another rank's
+  // Blocks of `runs` in the slots of an arena, one after the other.
+  struct Slots {
+    static absl::StatusOr<Slots> Create(const AttentionShape& shape, int32_t layers, std::vector<BlockRange> runs);
+    int64_t Of(int64_t block) const;  // -1: not here
+    KvArena arena;
+    std::vector<BlockRange> runs;      // ascending
+    std::vector<int64_t> first_slots;  // of each run
+  };
+  SequenceKv(Slots kept, Slots staged) : kept_(std::move(kept)), staged_(std::move(staged)) {}
 
-  KvArena arena_;
+  Slots kept_;
+  Slots staged_;  // one layer
   int32_t layers_ = 0;
   int64_t max_sequence_tokens_ = 0;
-  std::vector<BlockRange> owned_;     // ascending
-  std::vector<int64_t> first_slots_;  // of each owned run
 };
-
-// Names the blocks in `bytes`, which holds the blocks of `owned` one after the other: element i is run i, its last
-// block filled as far as a sequence of `sequence_tokens` fills it.
-void ViewBlocks(absl::Span<const BlockRange> owned, int64_t sequence_tokens, const std::byte* bytes, size_t block_bytes,
-                std::vector<std::vector<KvBlock>>& runs);
 
 }  // namespace rondo

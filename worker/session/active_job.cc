@@ -106,7 +106,7 @@ absl::Status ActiveJob::RunPrefillChunk(Decoder& decoder) {
 
   // The last row of the prompt is on one rank; rank 0 samples from it.
   const int64_t last = static_cast<int64_t>(start_.prompt.size()) - 1;
-  const int owner = plan_.Owner(BlockOf(last));
+  const int owner = plan_.Computer(BlockOf(last));
   if (context_.transport->rank() == owner) {
     RONDO_CHECK(!tokens.empty());
     std::memcpy(hidden_.data(), hidden + (tokens.size() - 1) * embedding, embedding * sizeof(float));

@@ -24,7 +24,7 @@ struct MpiOptions {
   // Of a program that runs MPI itself, at MPI_THREAD_MULTIPLE: the Fortran handle (MPI_Comm_c2f) of the communicator
   // whose ranks all call Create. The transport works on a duplicate and never ends MPI. None: it starts and ends MPI,
   // and its ranks are those of MPI_COMM_WORLD.
-  std::optional<int> communicator;
+  std::optional<int> communicator = std::nullopt;
 };
 
 // One thread of the process, started by Create, makes every MPI call from MPI_Init_thread to MPI_Finalize. Callers hand

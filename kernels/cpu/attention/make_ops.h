@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/attention/few_rows_kernel.h"
 #include "kernels/cpu/attention/ops.h"
+#include "kernels/cpu/attention/pack_kernel.h"
 #include "kernels/cpu/attention/row_kernel.h"
 #include "kernels/cpu/attention/strip_kernel.h"
 
@@ -12,14 +13,15 @@ namespace {
 template <typename V, typename Tile>
 constexpr AttentionOps MakeOps() {
   using Strip = StripKernel<V, Tile>;
+  using Pack = PackKernel<V, Tile>;
   static_assert(Tile::kLanes <= kMaxLanes && 256 % Tile::kRows == 0 && Tile::kRows % 4 == 0);
   return {.lanes = Tile::kLanes,
           .key_step = Tile::kRows,
           .d_step = Tile::kRows,
-          .pack_queries = Strip::PackQueries,
-          .widen_keys = Strip::WidenKeys,
-          .pack_values = Strip::PackValues,
-          .packed_values_size = Strip::PackedValuesSize,
+          .pack_queries = Pack::PackQueries,
+          .widen_keys = Pack::WidenKeys,
+          .pack_values = Pack::PackValues,
+          .packed_values_size = Pack::PackedValuesSize,
           .strip_block = Strip::Block,
           .merge_strips = Strip::Merge,
           .unpack_strip = Strip::Unpack,

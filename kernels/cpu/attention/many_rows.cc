@@ -13,9 +13,11 @@
 namespace rondo::attention {
 namespace {
 
-// Strips that share one packing of a block's values. More amortise it better (8 x 24 lanes: under 1 % of the time) and
-// take more of L2 for their partials; fewer give small prompts enough tasks.
-constexpr int kStripsPerTile = 8;
+// Strips that share one packing of a block's values. More amortise it better, though the partials of more than some 16
+// no longer fit L2 beside keys and values (4: 3-5 % slower); fewer give small prompts enough tasks for every thread.
+constexpr int kMaxStripsPerTile = 16;
+constexpr int kMinStripsPerTile = 4;
+constexpr int64_t kTasksPerThread = 4;
 
 struct Strip {
   int64_t first_pair = 0;       // pairs of (row, head of the group), row-major
@@ -59,7 +61,7 @@ class Tile {
     const size_t values = carver.Take(ops_.packed_values_size(head_dim_));
     const size_t tail = carver.Take(static_cast<size_t>(ops_.key_step) * head_dim_);
     const size_t keys = carver.Take(call.paired() ? static_cast<size_t>(kBlockTokens) * head_dim_ : 0);
-    size_t q[kStripsPerTile], partials[kStripsPerTile];
+    size_t q[kMaxStripsPerTile], partials[kMaxStripsPerTile];
     for (int i = 0; i < strip_count_; ++i) {
       q[i] = carver.Take(static_cast<size_t>(head_dim_) * ops_.lanes);
       partials[i] = carver.Take(slots * slot_size_);
@@ -202,14 +204,17 @@ class Tile {
   float* values_ = nullptr;
   float* tail_ = nullptr;
   float* keys_ = nullptr;
-  Strip strips_[kStripsPerTile];
+  Strip strips_[kMaxStripsPerTile];
 };
 
 }  // namespace
 
 void AttendManyRows(const AttendCall& call, ThreadPool& pool) {
   const int64_t pairs = call.queries.count * call.group();
-  const int64_t tile = int64_t{kStripsPerTile} * call.ops.lanes;
+  const int64_t strips = (pairs + call.ops.lanes - 1) / call.ops.lanes * call.shape.kv_heads;
+  const int64_t per_tile =
+      std::clamp<int64_t>(strips / (kTasksPerThread * pool.threads()), kMinStripsPerTile, kMaxStripsPerTile);
+  const int64_t tile = per_tile * call.ops.lanes;
   const int64_t tiles = (pairs + tile - 1) / tile;
   pool.Run(tiles * call.shape.kv_heads, [&](int64_t task, int) {
     const int32_t kv_head = static_cast<int32_t>(task % call.shape.kv_heads);

@@ -16,6 +16,9 @@ template <typename V, int kRowsPerTile>
 struct RegisterTile {
   static constexpr int kRows = kRowsPerTile;
   static constexpr int kLanes = kStripVectors * V::kLanes;
+  // Weights of so many keys are used at a time: 128 keys x 48 lanes are 24 KiB, which stay in an L1 of 48 KiB beside
+  // the values while all of head_dim passes over them. It does not enter the bits.
+  static constexpr int kPiece = 128;
   using F = typename V::F;
 
   // scores [kRows][kLanes] = keys [kRows][head_dim] . q [head_dim][kLanes], d ascending; max [kLanes] is raised to it.
@@ -45,12 +48,16 @@ struct RegisterTile {
     }
   }
 
-  // o [kRows][kLanes] += values [keys][kRows]^T . p [keys][kLanes], keys ascending.
+  // o [kRows][kLanes] += values [keys][kRows]^T . p [keys][kLanes], keys ascending; from 0 if kFirst, and + 0 at the
+  // end if kLast.
+  template <bool kFirst, bool kLast>
   RONDO_SIMD void Accumulate(const float* p, const float* values, int keys, float* o) {
     F acc[kRows][kStripVectors];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      for (int c = 0; c < kStripVectors; ++c) acc[r][c] = V::Load(o + r * kLanes + c * V::kLanes);
+      for (int c = 0; c < kStripVectors; ++c) {
+        acc[r][c] = kFirst ? V::Zero() : V::Load(o + r * kLanes + c * V::kLanes);
+      }
     }
     for (int k = 0; k < keys; ++k) {
       F x[kStripVectors];
@@ -63,7 +70,9 @@ struct RegisterTile {
     }
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      for (int c = 0; c < kStripVectors; ++c) V::Store(o + r * kLanes + c * V::kLanes, acc[r][c]);
+      for (int c = 0; c < kStripVectors; ++c) {
+        V::Store(o + r * kLanes + c * V::kLanes, kLast ? V::Add(acc[r][c], V::Zero()) : acc[r][c]);
+      }
     }
   }
 };

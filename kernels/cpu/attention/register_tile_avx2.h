@@ -27,8 +27,8 @@ namespace {
   "vfmadd231ps %%ymm14, %%ymm15, %%ymm" #c "\n\t"
 #define RONDO_ACCUMULATORS(op) op(0) op(1) op(2) op(3) op(4) op(5) op(6) op(7) op(8) op(9) op(10) op(11)
 #define RONDO_CLEAR(i) "vxorps %%xmm" #i ", %%xmm" #i ", %%xmm" #i "\n\t"
-#define RONDO_LOAD(i) "vmovaps " #i "*32(%[out]), %%ymm" #i "\n\t"
 #define RONDO_STORE(i) "vmovaps %%ymm" #i ", " #i "*32(%[out])\n\t"
+#define RONDO_STORE_SUM(i) "vaddps %%ymm15, %%ymm" #i ", %%ymm" #i "\n\t" RONDO_STORE(i)
 #define RONDO_CLOBBERS                                                                                                \
   "ymm0", "ymm1", "ymm2", "ymm3", "ymm4", "ymm5", "ymm6", "ymm7", "ymm8", "ymm9", "ymm10", "ymm11", "ymm12", "ymm13", \
       "ymm14", "ymm15", "memory", "cc"
@@ -63,6 +63,8 @@ namespace {
 struct RegisterTileAvx2 {
   static constexpr int kRows = 4;
   static constexpr int kLanes = 24;
+  // The whole block: its weights, 24 KiB, and a stream of values just fit in an L1 of 32 KiB, and o is written once.
+  static constexpr int kPiece = 256;
 
   // As RegisterTile::Scores. All arrays of lanes are 32-byte aligned.
   RONDO_SIMD void Scores(const float* q, const float* keys, int head_dim, float* scores, float* max) {
@@ -100,10 +102,12 @@ struct RegisterTileAvx2 {
   }
 
   // As RegisterTile::Accumulate; keys is a positive multiple of 4.
+  template <bool kFirst, bool kLast>
   RONDO_SIMD void Accumulate(const float* p, const float* values, int keys, float* o) {
+    static_assert(kFirst && kLast);  // a piece is a block
     int64_t fours = keys / 4;
     asm volatile(
-        RONDO_ACCUMULATORS(RONDO_LOAD)
+        RONDO_ACCUMULATORS(RONDO_CLEAR)
         ".p2align 4\n"
         "1:\n\t"
         "prefetcht0 1024(%[v])\n\t"
@@ -112,7 +116,8 @@ struct RegisterTileAvx2 {
         "add $64, %[v]\n\t"
         "dec %[fours]\n\t"
         "jnz 1b\n\t"
-        RONDO_ACCUMULATORS(RONDO_STORE)
+        "vxorps %%xmm15, %%xmm15, %%xmm15\n\t"
+        RONDO_ACCUMULATORS(RONDO_STORE_SUM)
         : [x] "+r"(p), [v] "+r"(values), [fours] "+r"(fours)
         : [out] "r"(o)
         : RONDO_CLOBBERS);

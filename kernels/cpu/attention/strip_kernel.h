@@ -8,13 +8,12 @@
 #include "kernels/cpu/attention/definition.h"
 #include "kernels/cpu/attention/exp2.h"
 #include "kernels/cpu/attention/ops.h"
+#include "kernels/cpu/attention/pack_kernel.h"
 #include "kernels/cpu/attention/transform.h"
 #include "kernels/cpu/simd/scalar.h"
 
 namespace rondo::attention {
 namespace {
-
-inline constexpr int kBlock = 256;
 
 template <typename V, typename Tile>
 struct StripKernel {
@@ -24,81 +23,10 @@ struct StripKernel {
   static constexpr int kLanes = Tile::kLanes;
   static constexpr int kVectors = kLanes / kN;
   static constexpr int kRows = Tile::kRows;
-  // Weights are made and used in pieces of so many keys: 128 keys x 24 lanes are 12 KiB, which stay in L1 beside the
-  // values while all of head_dim passes over them. It does not enter the bits.
-  static constexpr int kPiece = 128;
-  // One group of kRows values for 256 keys; the odd line keeps the groups out of one another's L1 sets.
-  static constexpr int kValueGroup = kBlock * kRows + 16;
+  using Layout = PackKernel<V, Tile>;
+  static constexpr int kPiece = Layout::kPiece;
 
-  static int Padded(int head_dim) { return (head_dim + kRows - 1) / kRows * kRows; }
-  static size_t PackedValuesSize(int head_dim) { return static_cast<size_t>(Padded(head_dim) / kRows) * kValueGroup; }
-
-  static void PackQueries(const float* const* rows, int head_dim, float factor, bool paired, float* q) {
-    const F scale = V::Set(factor);
-    for (int c = 0; c < kVectors; ++c) {
-      for (int d = 0; d < head_dim; d += kN) {
-        const int width = head_dim - d < kN ? head_dim - d : kN;
-        F x[kN];
-        for (int i = 0; i < kN; ++i) {
-          const float* row = rows[c * kN + i] + d;
-          x[i] = V::Mul(width == kN ? V::Load(row) : V::LoadPartial(row, width), scale);
-        }
-        V::Transpose(x);
-        for (int i = 0; i < width; ++i) {
-          const int place = !paired ? i : (i ^ 1) < width ? i ^ 1 : i;  // kN is even: pairs do not straddle
-          V::Store(q + (d + place) * kLanes + c * kN, paired ? RoundAnyToBf16<V>(x[i]) : x[i]);
-        }
-      }
-    }
-  }
-
-  static void WidenKeys(const uint16_t* keys, int head_dim, int begin, int end, float* out) {
-    for (int k = begin; k < end; ++k) {
-      const uint16_t* in = keys + static_cast<size_t>(k) * head_dim;
-      float* to = out + static_cast<size_t>(k) * head_dim;
-      int d = 0;
-      for (; d + kN <= head_dim; d += kN) V::Store(to + d, V::SwapPairs(V::LoadBf16(in + d)));
-      for (; d < head_dim; ++d) to[(d ^ 1) < head_dim ? d ^ 1 : d] = Widen(in[d]);
-    }
-  }
-
-  static bool PackValues(const std::byte* values, bool paired, int head_dim, int begin, int end, int tokens,
-                         float* packed) {
-    const M none = V::Less(V::Zero(), V::Zero());
-    M bad = none;
-    alignas(64) float rows[4][256];
-    for (int k = begin; k < end; k += 4) {  // four keys of four values: whole lines are written
-      const float* row[4];
-      for (int i = 0; i < 4; ++i) {
-        const int key = paired ? (k + i) ^ 1 : k + i;
-        row[i] = rows[i];
-        if (key >= tokens) {
-          for (int d = 0; d < head_dim; ++d) rows[i][d] = 0;
-        } else if (paired) {
-          const uint16_t* in = reinterpret_cast<const uint16_t*>(values) + static_cast<size_t>(key) * head_dim;
-          int d = 0;
-          for (; d + kN <= head_dim; d += kN) V::Store(rows[i] + d, V::LoadBf16(in + d));
-          for (; d < head_dim; ++d) rows[i][d] = Widen(in[d]);
-        } else {
-          row[i] = reinterpret_cast<const float*>(values) + static_cast<size_t>(key) * head_dim;
-        }
-        int d = 0;
-        for (; d + kN <= head_dim; d += kN) bad = V::Or(bad, NotFinite(V::Load(row[i] + d)));
-        if (d < head_dim) bad = V::Or(bad, NotFinite(V::LoadPartial(row[i] + d, head_dim - d)));
-      }
-      int d = 0;
-      float* to = packed + static_cast<size_t>(k) * kRows;
-      for (; d + kRows <= head_dim; d += kRows, to += kValueGroup) {
-        for (int i = 0; i < 4; ++i) __builtin_memcpy(to + i * kRows, row[i] + d, kRows * sizeof(float));
-      }
-      if (d < head_dim) {
-        for (int i = 0; i < 4; ++i) {
-          for (int r = 0; r < kRows; ++r) to[i * kRows + r] = d + r < head_dim ? row[i][d + r] : 0.0f;
-        }
-      }
-    }
-    return !V::Any(bad);
-  }
+  static int Padded(int head_dim) { return Layout::Padded(head_dim); }
 
   static void Block(const StripBlock& a) {
     const int begin = a.first[0] / kRows * kRows;
@@ -120,52 +48,53 @@ struct StripKernel {
       sum[c] = V::Zero();
       V::Store(m + c * kN, V::Select(sees, integer, V::Set(kEmpty)));
     }
-    for (int i = 0; i < padded * kLanes; i += kN) V::Store(a.partial + i, V::Zero());
     const bool masked = begin < a.first[kLanes - 1] || end > a.last[0];
-    for (int k = begin; k < end; k += kPiece) {
-      const int keys = end - k < kPiece ? end - k : kPiece;
+    for (int k = begin, next; k < end; k = next) {
+      next = (k / kPiece + 1) * kPiece < end ? (k / kPiece + 1) * kPiece : end;
       float* p = a.scores + k * kLanes;
       if (a.paired) {
-        PairedWeights(p, keys, weight, sum);
+        PairedWeights(p, next - k, weight, sum);
       } else {
-        Weights(p, keys, weight, sum);
+        Weights(p, next - k, weight, sum);
       }
       if (masked && !a.values_finite) {
-        AccumulateVisible(a, k, keys);
-        continue;
-      }
-      const float* values = a.values + k * kRows;
-      for (int d = 0; d < padded; d += kRows, values += kValueGroup) {
-        float* o = a.partial + d * kLanes;
-        for (int i = 0; i < kRows * kLanes; i += 16) __builtin_prefetch(o + kRows * kLanes + i, 1);
-        Tile::Accumulate(p, values, keys, o);
+        AccumulateVisible(a, k, next, k == begin, next == end);
+      } else if (k == begin && next == end) {
+        Accumulate<true, true>(a, k, next);
+      } else if constexpr (kPiece < 256) {
+        k == begin   ? Accumulate<true, false>(a, k, next)
+        : next < end ? Accumulate<false, false>(a, k, next)
+                     : Accumulate<false, true>(a, k, next);
       }
     }
     for (int c = 0; c < kVectors; ++c) V::Store(l + c * kN, sum[c]);
-    // An o that was flushed to -0 becomes +0, so that passing over masked keys or multiplying them by 0 is the same.
-    for (int i = 0; i < padded * kLanes; i += kN) V::Store(a.partial + i, V::Add(V::Load(a.partial + i), V::Zero()));
   }
 
   static void Merge(float* left, const float* right, int head_dim) {
     const int o_size = Padded(head_dim) * kLanes;
+    F wa[kVectors], wb[kVectors];
+    M a_empty[kVectors], b_empty[kVectors];
+    const auto pick = [&](int c, F x, F y, F both) { return V::Select(a_empty[c], y, V::Select(b_empty[c], x, both)); };
+    const auto join = [&](int c, F x, F y) { return V::Fma(x, wa[c], V::Mul(y, wb[c])); };
+    bool any_empty = false;
     for (int c = 0; c < kVectors; ++c) {
       float *lm = left + o_size + c * kN, *ll = lm + kLanes;
       const float *rm = right + o_size + c * kN, *rl = rm + kLanes;
       const F a = V::Load(ll), b = V::Load(rl), ma = V::Load(lm), mb = V::Load(rm);
-      const M a_empty = V::Equal(a, V::Zero()), b_empty = V::Equal(b, V::Zero());
+      a_empty[c] = V::Equal(a, V::Zero()), b_empty[c] = V::Equal(b, V::Zero());
+      any_empty |= V::Any(V::Or(a_empty[c], b_empty[c]));
       const F top = V::Max(ma, mb);
-      const F wa = PowerOfTwo<V>(V::Sub(ma, top)), wb = PowerOfTwo<V>(V::Sub(mb, top));
-      const auto join = [&](F x, F y) { return V::Fma(x, wa, V::Mul(y, wb)); };
-      const auto pick = [&](F x, F y, F both) { return V::Select(a_empty, y, V::Select(b_empty, x, both)); };
-      V::Store(lm, pick(ma, mb, top));
-      V::Store(ll, pick(a, b, join(a, b)));
-      if (V::Any(V::Or(a_empty, b_empty))) {
-        for (int i = c * kN; i < o_size; i += kLanes) {
-          const F x = V::Load(left + i), y = V::Load(right + i);
-          V::Store(left + i, pick(x, y, join(x, y)));
-        }
-      } else {
-        for (int i = c * kN; i < o_size; i += kLanes) V::Store(left + i, join(V::Load(left + i), V::Load(right + i)));
+      wa[c] = PowerOfTwo<V>(V::Sub(ma, top)), wb[c] = PowerOfTwo<V>(V::Sub(mb, top));
+      V::Store(lm, pick(c, ma, mb, top));
+      V::Store(ll, pick(c, a, b, join(c, a, b)));
+    }
+    // Line after line, all lanes: the partials are as large as L1.
+    for (int i = 0; i < o_size; i += kLanes) {
+#pragma GCC unroll 3
+      for (int c = 0; c < kVectors; ++c) {
+        const F x = V::Load(left + i + c * kN), y = V::Load(right + i + c * kN);
+        const F both = join(c, x, y);
+        V::Store(left + i + c * kN, any_empty ? pick(c, x, y, both) : both);
       }
     }
   }
@@ -192,13 +121,6 @@ struct StripKernel {
  private:
   static constexpr float kEmpty = -1048576.0f;  // kEmptyMax of rondo/attention_kernels.h
   static constexpr float kUnseen = -__builtin_inff();
-
-  RONDO_SIMD float Widen(uint16_t x) { return __builtin_bit_cast(float, static_cast<uint32_t>(x) << 16); }
-
-  RONDO_SIMD M NotFinite(F x) {
-    const typename V::I exponent = V::SetI(0x7f800000);
-    return V::EqualI(V::AndI(V::AsInt(x), exponent), exponent);
-  }
 
   RONDO_SIMD M Visible(const StripBlock& a, int key, int c) {
     const typename V::I k = V::SetI(key);
@@ -268,14 +190,20 @@ struct StripKernel {
     }
   }
 
+  // Four vectors side by side: one exponential alone waits most of the time for itself.
   static void Weights(float* p, int keys, const Exp2<V>* weight, F* sum) {
     for (int c = 0; c < kVectors; ++c) {
       const Exp2<V> exp2 = weight[c];
       F l = sum[c];
-      for (int k = 0; k < keys; ++k) {
-        const F x = exp2(V::Load(p + k * kLanes + c * kN));
-        l = V::Add(l, x);
-        V::Store(p + k * kLanes + c * kN, x);
+      for (int k = 0; k < keys; k += 4) {
+        float* at = p + k * kLanes + c * kN;
+        F x[4] = {V::Load(at), V::Load(at + kLanes), V::Load(at + 2 * kLanes), V::Load(at + 3 * kLanes)};
+        exp2.Four(x);
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) {
+          l = V::Add(l, x[i]);
+          V::Store(at + i * kLanes, x[i]);
+        }
       }
       sum[c] = l;
     }
@@ -286,30 +214,43 @@ struct StripKernel {
     for (int c = 0; c < kVectors; ++c) {
       const Exp2<V> exp2 = weight[c];
       F l = sum[c];
-      for (int k = 0; k < keys; k += 2) {
-        float* even = p + k * kLanes + c * kN;
-        float* odd = even + kLanes;
-        const F x = exp2(V::Load(even)), y = exp2(V::Load(odd));
-        l = V::Add(V::Add(l, x), y);
-        V::Store(even, RoundToBf16<V>(y));
-        V::Store(odd, RoundToBf16<V>(x));
+      for (int k = 0; k < keys; k += 4) {
+        float* at = p + k * kLanes + c * kN;
+        F x[4] = {V::Load(at), V::Load(at + kLanes), V::Load(at + 2 * kLanes), V::Load(at + 3 * kLanes)};
+        exp2.Four(x);
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) l = V::Add(l, x[i]);
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) V::Store(at + (i ^ 1) * kLanes, RoundWeightToBf16<V>(x[i]));
       }
       sum[c] = l;
     }
   }
 
+  // o of the keys [begin, end) of one piece.
+  template <bool kFirst, bool kLast>
+  static void Accumulate(const StripBlock& a, int begin, int end) {
+    const float* values = a.values + Layout::ValueOffset(begin, a.head_dim);
+    const int padded = Padded(a.head_dim);
+    for (int d = 0; d < padded; d += kRows, values += Layout::kValueGroup) {
+      Tile::template Accumulate<kFirst, kLast>(a.scores + begin * kLanes, values, end - begin, a.partial + d * kLanes);
+    }
+  }
+
   // Accumulate for values that are not all finite: a masked key must not meet even a weight of zero.
-  [[gnu::noinline]] static void AccumulateVisible(const StripBlock& a, int first_key, int keys) {
+  [[gnu::noinline]] static void AccumulateVisible(const StripBlock& a, int begin, int end, bool first, bool last) {
     for (int d = 0; d < a.head_dim; ++d) {
-      const float* values = a.values + (d / kRows) * kValueGroup + d % kRows;
+      const float* values =
+          a.values + Layout::ValueOffset(begin, a.head_dim) + (d / kRows) * Layout::kValueGroup + d % kRows;
       for (int c = 0; c < kVectors; ++c) {
         float* o = a.partial + d * kLanes + c * kN;
-        F acc = V::Load(o);
-        for (int k = first_key; k < first_key + keys; ++k) {
-          const F sum = V::Fma(V::Load(a.scores + k * kLanes + c * kN), V::Set(values[k * kRows]), acc);
+        F acc = first ? V::Zero() : V::Load(o);
+        for (int k = begin; k < end; ++k) {
+          const F value = V::Set(values[(k - begin) * kRows]);
+          const F sum = V::Fma(V::Load(a.scores + k * kLanes + c * kN), value, acc);
           acc = V::Select(Visible(a, a.paired ? k ^ 1 : k, c), sum, acc);
         }
-        V::Store(o, acc);
+        V::Store(o, last ? V::Add(acc, V::Zero()) : acc);
       }
     }
   }

@@ -40,6 +40,15 @@ struct Avx2 {
     const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     return AsFloat(ShiftLeft<16>(_mm256_cvtepu16_epi32(half)));
   }
+  // The lower half of the lanes from a, the upper from b.
+  RONDO_SIMD F LoadHalves(const float* a, const float* b) {
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(a)), _mm_loadu_ps(b), 1);
+  }
+  RONDO_SIMD F LoadHalves(const uint16_t* a, const uint16_t* b) {
+    const __m128d low = _mm_load_sd(reinterpret_cast<const double*>(a));
+    const __m128i both = _mm_castpd_si128(_mm_loadh_pd(low, reinterpret_cast<const double*>(b)));
+    return AsFloat(ShiftLeft<16>(_mm256_cvtepu16_epi32(both)));
+  }
 
   RONDO_SIMD F Add(F a, F b) { return _mm256_add_ps(a, b); }
   RONDO_SIMD F Sub(F a, F b) { return _mm256_sub_ps(a, b); }

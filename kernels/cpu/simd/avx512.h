@@ -35,6 +35,16 @@ struct Avx512 {
     const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     return AsFloat(ShiftLeft<16>(_mm512_cvtepu16_epi32(half)));
   }
+  // The lower half of the lanes from a, the upper from b.
+  RONDO_SIMD F LoadHalves(const float* a, const float* b) {
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(a)), _mm256_loadu_ps(b), 1);
+  }
+  RONDO_SIMD F LoadHalves(const uint16_t* a, const uint16_t* b) {
+    const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(a));
+    const __m128i high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(b));
+    const __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+    return AsFloat(ShiftLeft<16>(_mm512_cvtepu16_epi32(both)));
+  }
 
   RONDO_SIMD F Add(F a, F b) { return _mm512_add_ps(a, b); }
   RONDO_SIMD F Sub(F a, F b) { return _mm512_sub_ps(a, b); }

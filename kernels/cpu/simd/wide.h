@@ -33,6 +33,8 @@ struct Wide {
     if (n > 8) H::StorePartial(p + 8, a.hi, n - 8);
   }
   RONDO_SIMD F LoadBf16(const uint16_t* p) { return {H::LoadBf16(p), H::LoadBf16(p + 8)}; }
+  RONDO_SIMD F LoadHalves(const float* a, const float* b) { return {H::Load(a), H::Load(b)}; }
+  RONDO_SIMD F LoadHalves(const uint16_t* a, const uint16_t* b) { return {H::LoadBf16(a), H::LoadBf16(b)}; }
 
   RONDO_SIMD F Add(F a, F b) { return {H::Add(a.lo, b.lo), H::Add(a.hi, b.hi)}; }
   RONDO_SIMD F Sub(F a, F b) { return {H::Sub(a.lo, b.lo), H::Sub(a.hi, b.hi)}; }

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "base/text.h"
+
 #include "tests/model/tokenizer/test_tokenizer.h"
 
 namespace rondo {

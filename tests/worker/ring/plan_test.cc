@@ -9,7 +9,7 @@
 namespace rondo {
 namespace {
 
-// Every position of every chunk belongs to exactly one rank, and to the rank that keeps its block.
+// Every position of every chunk belongs to exactly one rank, and to the rank that computes its block.
 void ExpectPartition(int64_t tokens, int world, int64_t chunk) {
   SCOPED_TRACE(testing::Message() << tokens << " tokens, " << world << " ranks, chunk " << chunk);
   const ShardPlan plan = ShardPlan::Zigzag(tokens, world, chunk);
@@ -31,7 +31,7 @@ void ExpectPartition(int64_t tokens, int world, int64_t chunk) {
         ASSERT_LE(run.end, range.end);
         for (int64_t p = run.begin; p < run.end; ++p) {
           ++seen[p];
-          ASSERT_EQ(plan.Owner(BlockOf(p)), rank);
+          ASSERT_EQ(plan.Computer(BlockOf(p)), rank);
         }
       }
     }
@@ -99,7 +99,8 @@ TEST(PlanTest, SevenTokensOnTwoRanks) {
 TEST(PlanTest, ZigzagByHand) {
   const ShardPlan plan = ShardPlan::Zigzag(16 * kBlockTokens, 4, 0);
   const std::vector<int> expected = {0, 0, 1, 1, 2, 2, 3, 3, 3, 3, 2, 2, 1, 1, 0, 0};
-  for (int64_t b = 0; b < 16; ++b) EXPECT_EQ(plan.Owner(b), expected[b]) << b;
+  for (int64_t b = 0; b < 16; ++b) EXPECT_EQ(plan.Computer(b), expected[b]) << b;
+  for (int64_t b = 0; b < 16; ++b) EXPECT_EQ(plan.Owner(b), b / 4) << "kept in contiguous runs";
 }
 
 // Blocks differ by at most one; the causal work (block b attends b + 1 blocks) by at most two late blocks.
@@ -110,8 +111,8 @@ TEST(PlanTest, BalancesBlocksAndCausalWork) {
       std::vector<int64_t> count(world, 0);
       std::vector<int64_t> work(world, 0);
       for (int64_t b = 0; b < blocks; ++b) {
-        ++count[plan.Owner(b)];
-        work[plan.Owner(b)] += b + 1;
+        ++count[plan.Computer(b)];
+        work[plan.Computer(b)] += b + 1;
       }
       const auto [least, most] = std::minmax_element(count.begin(), count.end());
       ASSERT_LE(*most - *least, 1) << blocks << " blocks, " << world << " ranks";
@@ -119,6 +120,23 @@ TEST(PlanTest, BalancesBlocksAndCausalWork) {
       ASSERT_LE(*busy - *idle, 2 * blocks) << blocks << " blocks, " << world << " ranks";
     }
   }
+}
+
+// A border of 400 blocks on 4 ranks may move by 3, a share being 100.
+TEST(PlanTest, OwnersAreContiguousAndAlignedWithinTheirSlack) {
+  const ShardPlan plan = ShardPlan::Zigzag(400 * kBlockTokens, 4, 0);
+  int64_t border = 0;
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::vector<BlockRange> owned = plan.OwnedBlocks(plan.tokens(), rank);
+    ASSERT_EQ(owned.size(), 1u);
+    EXPECT_EQ(owned[0].begin, border);
+    EXPECT_NEAR(owned[0].size(), 100, 6);
+    border = owned[0].end;
+  }
+  EXPECT_EQ(border, 400);
+  // With several chunks who computes a block keeps it.
+  const ShardPlan chunks = ShardPlan::Zigzag(400 * kBlockTokens, 4, 100 * kBlockTokens);
+  for (int64_t b = 0; b < 400; ++b) ASSERT_EQ(chunks.Owner(b), chunks.Computer(b));
 }
 
 // Chunks of one block each would all fall to rank 0 without the rotation.

@@ -98,6 +98,52 @@ TEST(RingAttendTest, AWindowSendsOneBlockToTheNeighbour) {
   }
 }
 
+// Two queries, both on rank 0, on two blocks. pass-KV: rank 1's block comes to rank 0, and rank 1, which has no rows,
+// gets nothing. pass-Q: 2 * 2 * 4 floats of queries go to rank 1, and one node of 2 * 2 * (4 + 2) floats comes back.
+TEST(RingAttendTest, BytesOfBothStrategiesByHand) {
+  RankThreads ranks(2);
+  AttendCase c;
+  Shape(c, 2, 1, 4, KvType::kF32);
+  c.problem.mask.causal = false;
+  c.problem.q_tokens = 2;
+  c.problem.kv_tokens = 512;
+  c.Fill(4);
+  const AttendAnswer want = RunOnOneRank(c);
+  const auto sent = [&](RingStrategy strategy, int rank) {
+    RingRunOptions options;
+    options.strategy = strategy;
+    const WorldRun run = RunOnWorld(c, ranks, options);
+    EXPECT_EQ(CompareBits(c, run.answer, want), "");
+    return run.reports[rank]->sent_bytes - 64;  // less the agreement
+  };
+  EXPECT_EQ(sent(RingStrategy::kPassKv, 0), 0u);
+  EXPECT_EQ(sent(RingStrategy::kPassKv, 1), 64u + 8192u);
+  EXPECT_EQ(sent(RingStrategy::kPassQ, 0), 64u + 64u);
+  EXPECT_EQ(sent(RingStrategy::kPassQ, 1), 64u + 96u);
+}
+
+// One query whose weights on two shards sum to 2 and 8, with outputs 0 and 10: 8.0, and ln 10.
+TEST(RingAttendTest, LogSumExpIsNatural) {
+  RankThreads ranks(2);
+  AttendCase c;
+  Shape(c, 1, 1, 1, KvType::kF32);
+  c.problem.q_tokens = 1;
+  c.problem.kv_tokens = 512;
+  c.Fill(1);
+  c.q[0] = 1;
+  for (int key = 0; key < 512; ++key) {
+    c.k[key] = std::log((key < 256 ? 2.0f : 8.0f) / 256);
+    c.v[key] = key < 256 ? 0 : 10;
+  }
+  for (const RingStrategy strategy : {RingStrategy::kPassKv, RingStrategy::kPassQ}) {
+    RingRunOptions options;
+    options.strategy = strategy;
+    const WorldRun run = RunOnWorld(c, ranks, options);
+    EXPECT_NEAR(run.answer.out[0], 8.0, 1e-5);
+    EXPECT_NEAR(run.answer.lse[0], std::log(10.0), 1e-6);
+  }
+}
+
 TEST(RingAttendTest, WindowEdgesOnShardBorders) {
   for (const int world : {2, 3, 8}) {
     RankThreads ranks(world);
@@ -125,16 +171,19 @@ TEST(RingAttendTest, CancelledOnOneRankIsCancelledOnAll) {
   c.problem.q_tokens = c.problem.kv_tokens = 3000;
   c.Fill(5);
   const AttendAnswer want = RunOnOneRank(c);
-  for (int who = 0; who < 4; ++who) {
+  for (int run = 0; run < 8; ++run) {
+    const int who = run % 4;
+    RingRunOptions options;
+    options.strategy = run < 4 ? RingStrategy::kPassKv : RingStrategy::kPassQ;
     std::vector<std::atomic<bool>> flags(4);
     flags[who] = true;
     std::vector<absl::Status> status(4);
     AttendAnswer dropped = EmptyAnswer(c);
     ranks.Run([&](Transport& transport, ThreadPool& threads) {
-      status[transport.rank()] = RunRank(c, transport, threads, {}, flags[transport.rank()], dropped).status();
+      status[transport.rank()] = RunRank(c, transport, threads, options, flags[transport.rank()], dropped).status();
     });
     for (const absl::Status& s : status) EXPECT_TRUE(absl::IsCancelled(s)) << s;
-    ExpectBitsOfOneRank(c, ranks, want, RingStrategy::kPassKv);
+    ExpectBitsOfOneRank(c, ranks, want, options.strategy);
   }
 }
 
@@ -163,6 +212,23 @@ TEST(RingAttendTest, RefusesWithFieldValueAndLimit) {
   bad = good;
   bad.mask.window = -5;
   EXPECT_EQ(Refusal(bad), "window must be 0 to 9223372036854775807, not -5");
+  bad = good;
+  bad.shape.score.softcap = -1;
+  EXPECT_EQ(Refusal(bad), "softcap must be 0 (none) or 1e-06 to 1e+06, not -1");
+  bad = good;
+  const std::vector<int64_t> wrong_first = {1, 10};
+  bad.mask.sequence_starts = wrong_first;
+  EXPECT_EQ(Refusal(bad), "sequence_starts[0] must be 0, not 1");
+  const std::vector<int64_t> falling = {0, 5, 4, 10};
+  bad.mask.sequence_starts = falling;
+  EXPECT_EQ(Refusal(bad), "sequence_starts must ascend: [2] is 4, below the 5 before it");
+  const std::vector<int64_t> short_of = {0, 9};
+  bad.mask.sequence_starts = short_of;
+  EXPECT_EQ(Refusal(bad), "the last of sequence_starts must be the number of keys, 10, not 9");
+  bad = good;
+  const std::vector<float> slopes = {0, 0, INFINITY, 0};
+  bad.shape.score.alibi_slopes = slopes.data();
+  EXPECT_EQ(Refusal(bad), "alibi_slopes[2] must be finite, not inf");
   bad = good;
   bad.shape.q_heads = bad.shape.kv_heads = 2147483647;
   bad.q_tokens = bad.kv_tokens = 2147483647;

@@ -124,7 +124,7 @@ TEST(RingAttentionTest, AgreesWithPlainSoftmaxInDouble) {
     const ShardPlan plan = ShardPlan::Zigzag(job.prompt, 3, job.chunk);
     const int64_t row_size = job.shape.q_heads * job.shape.head_dim;
     for (const int64_t p : {0, 1, 255, 256, 700, 1023, 1024, 1299, 1300, 1301}) {
-      const int rank = p < job.prompt ? plan.Owner(BlockOf(p)) : 2;
+      const int rank = p < job.prompt ? plan.Computer(BlockOf(p)) : 2;
       ASSERT_TRUE(results[rank].ok());
       for (int32_t layer = 0; layer < job.layers; ++layer) {
         const std::vector<double> want = Oracle(job, layer, p);
@@ -138,15 +138,15 @@ TEST(RingAttentionTest, AgreesWithPlainSoftmaxInDouble) {
 }
 
 // Long sequences go through the ring in whole blocks: bytes sent follow from the plan. Of 8 blocks on 4 ranks the last
-// is seen by its own rank's rows alone and stays; rank 0 has it, so every other block is seen by rank 0 at the end of
-// its way, or by rank 3 or 2 or 1 if it is rank 0's own.
+// is seen by the rows of rank 0 alone, which computes it, but rank 3 keeps it; every other block is seen by the last
+// rank on its way. All make three hops.
 TEST(RingAttentionTest, SendsEachBlockOnceAroundTheRing) {
   RingJob job = SmallJob(2048, 0, 0, KvType::kF32);
   std::atomic<bool> cancelled{false};
   const auto results = RunOnThreads(job, 4, cancelled);
   uint64_t sent = 0;
   for (const auto& result : results) sent += result->stats.sent_bytes;
-  const uint64_t blocks = 7 * KvBlockBytes(job.shape) * 3 * job.layers;    // each makes three hops a layer
+  const uint64_t blocks = 8 * KvBlockBytes(job.shape) * 3 * job.layers;    // each makes three hops a layer
   const uint64_t headers = 4 * 3 * sizeof(RingHeader) * (job.layers + 1);  // and the agreement at the end
   EXPECT_EQ(sent, blocks + headers);
 }

@@ -139,7 +139,7 @@ std::string CompareRows(const RingJob& job, int rank, int ring_size, const RingO
   const ShardPlan plan = ShardPlan::Zigzag(job.prompt, ring_size, job.chunk);
   for (int32_t layer = 0; layer < job.layers; ++layer) {
     for (int64_t p = 0; p < Total(job); ++p) {
-      if (p < job.prompt && plan.Owner(BlockOf(p)) != rank) continue;
+      if (p < job.prompt && plan.Computer(BlockOf(p)) != rank) continue;
       const size_t at = (layer * Total(job) + p) * RowSize(job);
       if (std::memcmp(&got.values[at], &want.values[at], RowSize(job) * sizeof(float)) != 0) {
         return absl::StrCat("layer ", layer, " position ", p, " of rank ", rank, "/", ring_size, ": ", got.values[at],
