@@ -25,6 +25,7 @@ class Client {
   static std::unique_ptr<Client> Connect(const std::string& address);
 
   v1::Inference::Stub& stub() { return *stub_; }
+  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
   const std::string& address() const { return address_; }
   bool connected() const { return channel_->GetState(false) == GRPC_CHANNEL_READY; }
 

@@ -26,6 +26,8 @@ constexpr std::chrono::seconds kTimeout{10};
 Json JobJson(const v1::Job& job) {
   return Json{{"id", job.id()},
               {"state", job.state()},
+              {"kind", job.kind()},
+              {"stage", job.stage()},
               {"prompt_tokens", job.prompt_tokens()},
               {"max_tokens", job.max_tokens()},
               {"completion_tokens", job.completion_tokens()},
@@ -50,6 +52,11 @@ Json WholeJobJson(const v1::Job& job) {
 
 std::string Done(const v1::Job& job) {
   if (job.state() == "queued") return absl::StrCat(job.queue_position(), " ahead");
+  if (job.kind() == "attention") {
+    std::string stage = job.stage();
+    if (stage == "attending") absl::StrAppendFormat(&stage, " %d %%", static_cast<int>(job.prefill_fraction() * 100));
+    return stage;
+  }
   if (job.state() == "running" && job.completion_tokens() == 0 && job.prefill_fraction() < 1) {
     return absl::StrFormat("prefill %d %%", static_cast<int>(job.prefill_fraction() * 100));
   }
@@ -58,8 +65,13 @@ std::string Done(const v1::Job& job) {
 
 std::vector<std::string> Row(const v1::Job& job, absl::Time now) {
   const absl::Duration age = now - absl::FromUnixMicros(job.submitted_unix_us());
-  return {job.id(),  job.state(),       ShowCount(job.prompt_tokens()),
-          Done(job), ShowDuration(age), absl::StrCat(job.restarts())};
+  return {job.id(),
+          job.kind(),
+          job.state(),
+          ShowCount(job.prompt_tokens()),
+          Done(job),
+          ShowDuration(age),
+          absl::StrCat(job.restarts())};
 }
 
 int RunOneJob(Client& client, const Options& o) {
@@ -101,7 +113,7 @@ int RunJobs(const Options& o) {
     std::puts("no jobs");
     return kOk;
   }
-  std::vector<std::vector<std::string>> rows = {{"JOB", "STATE", "PROMPT", "DONE", "AGE", "RESTARTS"}};
+  std::vector<std::vector<std::string>> rows = {{"JOB", "KIND", "STATE", "TOKENS", "DONE", "AGE", "RESTARTS"}};
   for (const v1::Job& job : reply.jobs()) rows.push_back(Row(job, absl::Now()));
   std::fputs(ShowTable(rows).c_str(), stdout);
   return kOk;

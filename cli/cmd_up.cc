@@ -29,18 +29,20 @@ absl::Status CheckHeader(const std::string& path) {
 }
 
 int RunUp(UpOptions o) {
-  if (access(o.model.c_str(), R_OK) != 0 || std::filesystem::is_directory(o.model)) {
-    const int reason = std::filesystem::is_directory(o.model) ? EISDIR : errno;
-    return Fail(kFailure, absl::StrCat("cannot read the model ", o.model, ": ", std::strerror(reason)),
-                "name a GGUF file with --model; tools/fetch_model fetches a small one");
+  if (!o.model.empty()) {
+    if (access(o.model.c_str(), R_OK) != 0 || std::filesystem::is_directory(o.model)) {
+      const int reason = std::filesystem::is_directory(o.model) ? EISDIR : errno;
+      return Fail(kFailure, absl::StrCat("cannot read the model ", o.model, ": ", std::strerror(reason)),
+                  "name a GGUF file with --model; tools/fetch_model fetches a small one");
+    }
+    // Once, and not by every worker of every attempt.
+    if (const absl::Status model = CheckHeader(o.model); !model.ok()) {
+      return Fail(kFailure, StdSv(model.message()),
+                  absl::StrCat("check the whole file with: rondo-worker --check-model --model ", o.model));
+    }
+    // mpirun's ranks need not have our working folder.
+    o.model = std::filesystem::absolute(o.model).string();
   }
-  // Once, and not by every worker of every attempt.
-  if (const absl::Status model = CheckHeader(o.model); !model.ok()) {
-    return Fail(kFailure, StdSv(model.message()),
-                absl::StrCat("check the whole file with: rondo-worker --check-model --model ", o.model));
-  }
-  // mpirun's ranks need not have our working folder.
-  o.model = std::filesystem::absolute(o.model).string();
   if (o.bin.empty()) o.bin = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
   std::unique_ptr<ScratchFolder> scratch;
   if (o.journal.empty()) {
@@ -81,6 +83,7 @@ void AddUpCommand(CLI::App& app, RunCommand* run) {
       "Examples:\n"
       "  rondo up --workers 4 --model M.gguf\n"
       "  rondo up --workers 2 --model M.gguf --listen 127.0.0.1:0 --compute f32\n"
+      "  rondo up --workers 4                                       # no model: for rondo attend\n"
       "  rondo up --workers 4 --model M.gguf --transport loopback   # one process, no MPI\n\n"
       "Prints \"ready ADDRESS\" on stdout when jobs can be taken. A group or a coordinator that dies is started "
       "again.\n"
@@ -89,7 +92,8 @@ void AddUpCommand(CLI::App& app, RunCommand* run) {
       ->type_name("N")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  command->add_option("--model", o->model, "The model, a GGUF file")->type_name("FILE")->required();
+  command->add_option("--model", o->model, "The model, a GGUF file; without one, attention jobs only (rondo attend)")
+      ->type_name("FILE");
   command->add_option("--listen", o->listen, "Where the coordinator listens; port 0 takes a free one")
       ->type_name("HOST:PORT")
       ->capture_default_str();
@@ -112,8 +116,11 @@ void AddUpCommand(CLI::App& app, RunCommand* run) {
   PassOn(command, "--kv-memory", worker, "KV memory of each worker, e.g. 4GiB", "SIZE");
   PassOn(command, "--prefill-chunk", worker, "Tokens of a prefill step, or whole", "N");
   PassOn(command, "--strategy", worker, "What goes round the ring in prefill: auto, pass-kv or pass-q", "NAME");
+  PassOn(command, "--data-listen", worker, "Where each worker takes tensors of rondo attend", "HOST:PORT");
   PassOn(command, "--queue-limit", &o->coordinator_arguments, "Jobs that may wait", "N");
   PassOn(command, "--max-running", &o->coordinator_arguments, "Jobs at once in one group", "N");
+  PassOn(command, "--upload-wait", &o->coordinator_arguments, "Seconds an attention job waits for its tensors", "S");
+  PassOn(command, "--attention-keep", &o->coordinator_arguments, "Seconds an attention job's result is kept", "S");
   PassOn(command, "--max-upload", &o->coordinator_arguments, "Largest document, e.g. 64MiB", "SIZE");
   command->add_option("--mpirun", o->mpirun, "The mpirun to use")->type_name("PROGRAM")->capture_default_str();
   command->add_option("--bin", o->bin, "Folder of rondo-coordinator and rondo-worker, if not this program's")

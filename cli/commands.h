@@ -13,6 +13,7 @@ using RunCommand = std::function<int()>;
 void AddBenchCommand(CLI::App& app, RunCommand* run);
 void AddUpCommand(CLI::App& app, RunCommand* run);
 void AddGenerateCommand(CLI::App& app, RunCommand* run);
+void AddAttendCommand(CLI::App& app, RunCommand* run);
 void AddVerifyCommand(CLI::App& app, RunCommand* run);
 void AddStatusCommand(CLI::App& app, RunCommand* run);
 void AddJobsCommand(CLI::App& app, RunCommand* run);

@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
   RunCommand run;
   AddUpCommand(app, &run);
   AddGenerateCommand(app, &run);
+  AddAttendCommand(app, &run);
   AddVerifyCommand(app, &run);
   AddStatusCommand(app, &run);
   AddJobsCommand(app, &run);

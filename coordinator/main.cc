@@ -34,6 +34,8 @@ struct Flags {
   double group_wait_s = 300;
   double rank_timeout_s = 2.5;
   double forming_timeout_s = 60;
+  double upload_wait_s = 600;
+  double attention_keep_s = 600;
   uint64_t max_upload = 64u << 20;
   uint64_t max_uploads_total = 512u << 20;
   uint64_t compact_bytes = 64u << 20;
@@ -127,6 +129,8 @@ int Run(const Flags& flags) {
   engine.scheduler.max_running = flags.max_running;
   engine.compact_bytes = flags.compact_bytes;
   engine.scheduler.group_wait_us = Us(flags.group_wait_s);
+  engine.scheduler.upload_wait_us = Us(flags.upload_wait_s);
+  engine.scheduler.attention_keep_us = Us(flags.attention_keep_s);
   engine.membership.rank_timeout_us = Us(flags.rank_timeout_s);
   engine.membership.forming_timeout_us = Us(flags.forming_timeout_s);
   ServerOptions options;
@@ -196,6 +200,12 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--forming-timeout", flags.forming_timeout_s, "seconds for all ranks of a group to join")
       ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+  app.add_option("--upload-wait", flags.upload_wait_s, "seconds an attention job waits for its tensors")
+      ->check(CLI::Range(0.1, 1e6))
+      ->capture_default_str();
+  app.add_option("--attention-keep", flags.attention_keep_s, "seconds an attention job's result is kept")
+      ->check(CLI::Range(0.1, 1e6))
       ->capture_default_str();
   app.add_option("--max-upload", flags.max_upload, "bytes of one upload")
       ->transform(CLI::AsSizeValue(false))

@@ -56,8 +56,7 @@ struct Shared {
   int threads = 1;
 };
 
-absl::StatusOr<Shared> Load(const WorkerOptions& o, int local_ranks) {
-  Shared shared;
+absl::Status LoadModelFile(const WorkerOptions& o, Shared& shared) {
   absl::StatusOr<std::shared_ptr<const GgufFile>> file = GgufFile::Open(o.model);
   if (!file.ok()) return file.status();
   absl::StatusOr<LoadedModel> model = LoadModel(*file);
@@ -66,15 +65,24 @@ absl::StatusOr<Shared> Load(const WorkerOptions& o, int local_ranks) {
   if (!tokenizer.ok()) return tokenizer.status();
   absl::StatusOr<std::string> sha256 = FileSha256(o.model);
   if (!sha256.ok()) return sha256.status();
+  shared.context.model = std::make_shared<const LoadedModel>(*std::move(model));
+  shared.context.tokenizer = *std::move(tokenizer);
+  shared.identity.model_sha256 = *std::move(sha256);
+  shared.identity.model_name = std::filesystem::path(o.model).filename().string();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Shared> Load(const WorkerOptions& o, int local_ranks) {
+  Shared shared;
+  WorkerContext& context = shared.context;
+  if (!o.model.empty()) {
+    if (absl::Status loaded = LoadModelFile(o, shared); !loaded.ok()) return loaded;
+  }
   absl::StatusOr<KernelSet> kernels = SelectKernels(o.kernels);
   if (!kernels.ok()) return kernels.status();
-
-  WorkerContext& context = shared.context;
-  context.model = std::make_shared<const LoadedModel>(*std::move(model));
-  context.tokenizer = *std::move(tokenizer);
   context.kernels = *kernels;
-  context.compute =
-      ParseComputeMode(o.compute).value_or(context.model->config.quantised ? ComputeMode::kQ8 : ComputeMode::kF32);
+  const bool quantised = context.model != nullptr && context.model->config.quantised;
+  context.compute = ParseComputeMode(o.compute).value_or(quantised ? ComputeMode::kQ8 : ComputeMode::kF32);
   context.kv_type = ParseKvType(o.kv_type).value_or(context.compute == ComputeMode::kQ8 ? KvType::kBf16 : KvType::kF32);
   context.prefill_chunk = o.prefill_chunk_tokens;
   context.strategy = o.strategy;
@@ -82,8 +90,6 @@ absl::StatusOr<Shared> Load(const WorkerOptions& o, int local_ranks) {
   shared.threads = o.threads > 0 ? o.threads : std::max(1, CpuCount() / local_ranks);
   RankIdentity& identity = shared.identity;
   identity.coordinator = o.coordinator;
-  identity.model_sha256 = *std::move(sha256);
-  identity.model_name = std::filesystem::path(o.model).filename().string();
   identity.transport = o.mpi ? "mpi" : "loopback";
   identity.cpus = CpuSet();
   identity.kv_memory_bytes = o.kv_memory_bytes > 0 ? o.kv_memory_bytes : AvailableMemoryBytes() / 2 / local_ranks;
@@ -93,9 +99,10 @@ absl::StatusOr<Shared> Load(const WorkerOptions& o, int local_ranks) {
 }
 
 void LogStart(const Shared& shared) {
-  LogInfo(shared.identity.model_name, ", kernels ", shared.context.kernels.name, ", compute ",
-          Name(shared.context.compute), ", KV ", Name(shared.context.kv_type), " in ",
-          shared.identity.kv_memory_bytes >> 20, " MiB, ", shared.threads, " threads on CPUs ", shared.identity.cpus);
+  LogInfo(shared.context.model == nullptr ? "no model: attention jobs only" : shared.identity.model_name, ", kernels ",
+          shared.context.kernels.name, ", compute ", Name(shared.context.compute), ", KV ",
+          Name(shared.context.kv_type), " in ", shared.identity.kv_memory_bytes >> 20, " MiB, ", shared.threads,
+          " threads on CPUs ", shared.identity.cpus);
 }
 
 std::string NewLaunchId() {
@@ -137,7 +144,7 @@ int RunLoopback(const WorkerOptions& o, Shared shared) {
       WorkerContext context = shared.context;
       context.transport = transport.get();
       context.pool = &pool;
-      codes[rank] = o.measure ? Measure(context) : Depart(RunRank(context, shared.identity));
+      codes[rank] = o.measure ? Measure(context) : Depart(RunRank(context, shared.identity, o.data_listen));
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -168,7 +175,8 @@ int RunMpi(const WorkerOptions& o, Shared shared) {
   ThreadPool pool(shared.threads);
   shared.context.transport = &transport;
   shared.context.pool = &pool;
-  const Departure departure = o.measure ? Departure{absl::OkStatus(), true} : RunRank(shared.context, shared.identity);
+  const Departure departure =
+      o.measure ? Departure{absl::OkStatus(), true} : RunRank(shared.context, shared.identity, o.data_listen);
   const int code = o.measure ? Measure(shared.context) : Depart(departure);
   // After a failure MPI_Finalize could wait for a rank that is gone.
   if (departure.orderly && code == 0) {

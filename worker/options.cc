@@ -10,6 +10,7 @@ namespace {
 constexpr char kExamples[] = R"(Examples:
   mpirun -np 4 rondo-worker --coordinator 127.0.0.1:7070 --model M.gguf
   rondo-worker --transport loopback --ranks 4 --model M.gguf     # four ranks as threads, without mpirun
+  mpirun -np 4 rondo-worker --coordinator 127.0.0.1:7070         # attention jobs only
   rondo-worker --check-model --model M.gguf                      # validates the whole file
 
 As root, or with more ranks than cores, mpirun needs: --allow-run-as-root --oversubscribe --bind-to none
@@ -31,7 +32,7 @@ int ParseWorkerOptions(int argc, char** argv, WorkerOptions* options) {
   app.add_option("--coordinator", o.coordinator, "Where the coordinator listens")
       ->envname("RONDO_COORDINATOR")
       ->capture_default_str();
-  app.add_option("--model", o.model, "GGUF file")->required();
+  app.add_option("--model", o.model, "GGUF file; without one the ring takes attention jobs only");
   app.add_flag("--check-model", o.check_model, "Validate the file, print one line, exit 0 or 1");
   app.add_flag("--measure", o.measure,
                "Measure for some seconds what a rank can do, print JSON, exit (see rondo plan)");
@@ -50,6 +51,10 @@ int ParseWorkerOptions(int argc, char** argv, WorkerOptions* options) {
   app.add_option("--kv-memory", o.kv_memory_bytes,
                  "KV memory of one rank, e.g. 4GiB; default: half of the available memory, shared among the ranks here")
       ->transform(CLI::AsSizeValue(false));
+  app.add_option(
+         "--data-listen", o.data_listen,
+         "HOST:PORT where this rank takes the tensors of attention jobs; clients must reach it. Port 0: a free one")
+      ->capture_default_str();
   app.add_option("--prefill-chunk", o.prefill_chunk, "Tokens of a prompt computed at a time, or whole")
       ->check(CheckChunk)
       ->capture_default_str();
@@ -65,6 +70,14 @@ int ParseWorkerOptions(int argc, char** argv, WorkerOptions* options) {
   }
   o.mpi = transport == "mpi";
   o.strategy = *ParseRingStrategy(strategy);
+  if ((o.check_model || o.measure) && o.model.empty()) {
+    std::cerr << (o.check_model ? "--check-model" : "--measure") << " needs --model FILE\n";
+    return 2;
+  }
+  if (o.data_listen.find(':') == std::string::npos) {
+    std::cerr << "--data-listen: \"" << o.data_listen << "\" is not HOST:PORT\n";
+    return 2;
+  }
   if (o.mpi && o.ranks != 1) {
     std::cerr << "--ranks is for --transport loopback; with MPI, mpirun -np says how many\n";
     return 2;

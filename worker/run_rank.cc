@@ -7,6 +7,8 @@
 #include "absl/time/clock.h"
 #include "base/log.h"
 #include "worker/ring/calibrate.h"
+#include "worker/rpc/attention_data.h"
+#include "worker/session/attention_store.h"
 #include "worker/session/command_queue.h"
 #include "worker/session/step_loop.h"
 
@@ -25,10 +27,21 @@ absl::Status RunLoop(StepLoop& loop) {
   }
 }
 
+// Without a model: heads as many models have them. What a rank can do hardly depends on it.
+AttentionShape CommonShape() {
+  AttentionShape shape;
+  shape.q_heads = 32;
+  shape.kv_heads = 8;
+  shape.head_dim = 128;
+  shape.scale = 0.0883883476f;
+  return shape;
+}
+
 // Every rank is here, or about to be: the group starts as one.
 absl::StatusOr<RingRates> Rates(const WorkerContext& context) {
   if (context.strategy != RingStrategy::kAuto || context.transport->world_size() == 1) return RingRates{};
-  const AttentionShape shape = ShapeOf(context.model->config, context.kv_type);
+  const AttentionShape shape =
+      context.model == nullptr ? CommonShape() : ShapeOf(context.model->config, context.kv_type);
   absl::StatusOr<RingRates> rates = MeasureRates(*context.kernels.attention, shape, *context.transport, *context.pool);
   if (rates.ok() && context.transport->rank() == 0) {
     LogInfo("the slowest rank attends at ", rates->flops * 1e-9, " GFLOP/s and sends at ", rates->bytes_per_s * 1e-9,
@@ -63,12 +76,19 @@ Departure RunInEpoch(const WorkerContext& context, const RankIdentity& identity)
 
 }  // namespace
 
-Departure RunRank(const WorkerContext& context, const RankIdentity& identity) {
-  WorkerContext measured = context;
+Departure RunRank(WorkerContext context, RankIdentity identity, const std::string& data_listen) {
   absl::StatusOr<RingRates> rates = Rates(context);
   if (!rates.ok()) return {rates.status(), false};
-  measured.rates = *rates;
-  return RunInEpoch(measured, identity);
+  context.rates = *rates;
+  AttentionStore attention;
+  absl::StatusOr<std::unique_ptr<AttentionDataServer>> data = AttentionDataServer::Start(data_listen, attention);
+  if (!data.ok()) {
+    context.transport->Abort(absl::UnavailableError(absl::StrCat("rank ", context.transport->rank(), " left")));
+    return {data.status(), false};
+  }
+  context.attention = &attention;
+  identity.data_address = (*data)->address();
+  return RunInEpoch(context, identity);
 }
 
 }  // namespace rondo

@@ -7,7 +7,8 @@
 
 namespace rondo {
 
-// Returns when the coordinator ends the epoch, the stream breaks, or the ring fails. Never throws.
-Departure RunRank(const WorkerContext& context, const RankIdentity& identity);
+// `data_listen`: where its data server listens for attention jobs. Returns when the coordinator ends the epoch, the
+// stream breaks, or the ring fails. Never throws.
+Departure RunRank(WorkerContext context, RankIdentity identity, const std::string& data_listen);
 
 }  // namespace rondo

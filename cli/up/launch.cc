@@ -28,8 +28,12 @@ std::vector<std::string> GroupCommand(const UpOptions& o, const std::string& coo
     if (as_root) command.push_back("--allow-run-as-root");
   }
   for (const std::string& word : {absl::StrCat(o.bin, "/rondo-worker"), std::string("--coordinator"), coordinator,
-                                  std::string("--model"), o.model, std::string("--transport"), o.transport}) {
+                                  std::string("--transport"), o.transport}) {
     command.push_back(word);
+  }
+  if (!o.model.empty()) {
+    command.push_back("--model");
+    command.push_back(o.model);
   }
   if (o.transport == "loopback") {
     command.push_back("--ranks");

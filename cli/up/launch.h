@@ -8,7 +8,7 @@ namespace rondo::cli {
 
 struct UpOptions {
   int workers = 1;
-  std::string model;
+  std::string model;  // empty: attention jobs only
   std::string listen = "127.0.0.1:7070";
   std::string transport = "mpi";  // or loopback
   std::string journal;            // empty: a temporary folder

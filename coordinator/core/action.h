@@ -44,6 +44,14 @@ struct StartCommand {
   JobSpec spec;
   uint32_t ring_size = 0;  // resolved: 1..world
 };
+struct OpenAttentionCommand {
+  std::string job_id;
+  std::shared_ptr<const AttentionWork> work;
+  uint32_t ring_size = 0;  // resolved: 1..world
+};
+struct RunAttentionCommand {
+  std::string job_id;
+};
 struct CancelCommand {
   std::string job_id;
   std::string reason;
@@ -55,7 +63,8 @@ struct LeaveCommand {
 struct GroupCommand {
   uint64_t epoch = 0;
   uint64_t number = 0;  // from 1 within the epoch; 0 for Leave
-  std::variant<PromptSliceCommand, StartCommand, CancelCommand, LeaveCommand> body;
+  std::variant<PromptSliceCommand, StartCommand, OpenAttentionCommand, RunAttentionCommand, CancelCommand, LeaveCommand>
+      body;
 };
 
 // Events for a job's client.
@@ -80,6 +89,15 @@ struct LogitsNote {
   uint32_t offset = 0;
   std::string values;
 };
+struct OpenedNote {  // pieces are taken now
+  uint64_t epoch = 0;
+  std::vector<std::string> data_addresses;  // by rank of the job
+  std::vector<uint64_t> memory_bytes;       // by rank of the job
+};
+struct RanNote {
+  absl::Status error;  // it could not run, and is open as before
+  AttentionResult result;
+};
 struct ClosedNote {  // the last one of every job
   JobState state = JobState::kFinished;
   absl::Status error;
@@ -87,7 +105,7 @@ struct ClosedNote {  // the last one of every job
 };
 struct JobNote {
   std::string job_id;
-  std::variant<AcceptedNote, ProgressNote, TokenNote, LogitsNote, ClosedNote> body;
+  std::variant<AcceptedNote, ProgressNote, TokenNote, LogitsNote, OpenedNote, RanNote, ClosedNote> body;
 };
 
 struct Actions {

@@ -34,9 +34,10 @@ struct AbandonEvent {
 struct GroupInfo {
   uint64_t epoch = 0;
   std::string bits_key;
-  std::vector<uint64_t> kv_memory;  // bytes, by rank
-  uint64_t kv_bytes_per_token = 0;  // all layers
-  int64_t prefill_chunk = 0;        // tokens; 0: whole prompt
+  std::vector<uint64_t> kv_memory;          // bytes, by rank
+  std::vector<std::string> data_addresses;  // of the ranks' attention data servers, by rank
+  uint64_t kv_bytes_per_token = 0;          // all layers
+  int64_t prefill_chunk = 0;                // tokens; 0: whole prompt
   std::string kernels;
   std::string compute;
   std::string kv_type;
@@ -84,6 +85,27 @@ struct EndedEvent {
   std::vector<uint64_t> kv_bytes_per_worker;
 };
 
+// Rank 0: every rank has made room for the attention job.
+struct OpenedEvent {
+  uint64_t epoch = 0;
+  std::string job_id;
+};
+// Its client has put all rows and waits for the result.
+struct AttendEvent {
+  std::string job_id;
+};
+// Rank 0: it has run, or (error) could not and is open as before.
+struct RanEvent {
+  uint64_t epoch = 0;
+  std::string job_id;
+  absl::Status error;
+  AttentionResult result;
+};
+// Its client has what it wanted.
+struct CloseEvent {
+  std::string job_id;
+};
+
 // No new jobs; running ones may finish until `grace_us` from now.
 struct DrainEvent {
   int64_t grace_us = 0;
@@ -91,7 +113,8 @@ struct DrainEvent {
 struct TickEvent {};
 
 using EventBody = std::variant<SubmitEvent, RestoreEvent, CancelEvent, AbandonEvent, GroupReadyEvent, GroupLostEvent,
-                               ProgressEvent, TokenEvent, LogitsEvent, EndedEvent, DrainEvent, TickEvent>;
+                               ProgressEvent, TokenEvent, LogitsEvent, EndedEvent, OpenedEvent, AttendEvent, RanEvent,
+                               CloseEvent, DrainEvent, TickEvent>;
 
 struct Event {
   TimeUs now = 0;

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "rondo/attention_job.h"
 
 namespace rondo::coordinator {
 
@@ -22,6 +24,35 @@ struct SamplingSettings {
   uint64_t seed = 0;
 };
 
+// What makes a job an attention job. Its tensors lie with the ranks and are lost with them, so such a job is not in the
+// journal and is not run again: its client opens another.
+struct AttentionWork {
+  AttentionJobSpec spec;
+  std::string token;  // for the ranks' data servers
+};
+
+// Of a running attention job.
+enum class AttentionStage : uint8_t { kOpening, kUploading, kAttending, kKept };
+
+constexpr const char* Name(AttentionStage stage) {
+  constexpr const char* kNames[] = {"opening", "uploading", "attending", "kept"};
+  return kNames[static_cast<int>(stage)];
+}
+
+// How it ran.
+struct AttentionResult {
+  uint64_t run_us = 0;
+  uint32_t workers = 0;
+  std::string strategy;
+  std::string strategy_reason;
+  double pass_kv_us = 0;
+  double pass_q_us = 0;
+  uint64_t exchanged_bytes = 0;
+  uint64_t skipped_steps = 0;
+  std::vector<uint64_t> memory_bytes_per_worker;
+  std::string kernels;
+};
+
 struct JobSpec {
   std::string id;
   uint64_t arrival = 0;  // place in line: jobs start in this order, whatever order their prompts were tokenised in
@@ -34,6 +65,7 @@ struct JobSpec {
   uint32_t ring_size = 0;  // 0: all ranks of the group
   std::vector<int32_t> forced_tokens;
   bool reference = false;
+  std::shared_ptr<const AttentionWork> attention;  // an attention job; the fields of generate jobs are then unused
   uint64_t request_number = 0;  // counter word of the random stream; part of the request, never of arrival order
   std::string bits_key;         // model, compute mode, KV type, kernel family: only such a group may run it
   TimeUs submitted = 0;
@@ -95,6 +127,10 @@ struct Job {
   uint64_t logits_streamed = 0;  // elements of (step, offset) order already passed on: step << 32 | offset end
   absl::Status error;            // of a failed or cancelled job
   JobResult result;              // of a finished or cancelled job
+  std::map<uint32_t, std::vector<uint64_t>> attention_bytes;  // what it needs by rank, by ring size: slow to work out
+  AttentionStage stage = AttentionStage::kOpening;
+  TimeUs stage_since = 0;
+  AttentionResult attention;  // once it has run
 };
 
 }  // namespace rondo::coordinator

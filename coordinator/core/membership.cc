@@ -23,8 +23,7 @@ absl::Status CheckHello(const RankHello& h) {
   if (h.rank >= h.world_size) {
     return absl::InvalidArgumentError(absl::StrCat("rank: ", h.rank, " is not in 0..", h.world_size - 1));
   }
-  if (h.fingerprint.model_sha256.empty()) return absl::InvalidArgumentError("fingerprint.model_sha256 is empty");
-  if (h.fingerprint.kv_bytes_per_token == 0) {
+  if (!h.fingerprint.model_sha256.empty() && h.fingerprint.kv_bytes_per_token == 0) {
     return absl::InvalidArgumentError("fingerprint.kv_block_bytes_per_token is 0");
   }
   return absl::OkStatus();
@@ -40,7 +39,10 @@ absl::Status CheckAgree(const RankHello& a, const RankHello& b) {
   const Fingerprint& fb = b.fingerprint;
   if (a.world_size != b.world_size) return differ("world size", a.world_size, b.world_size);
   if (fa.version != fb.version) return differ("version", fa.version, fb.version);
-  if (fa.model_sha256 != fb.model_sha256) return differ("model SHA-256", fa.model_sha256, fb.model_sha256);
+  const auto shown = [](const std::string& sha256) { return sha256.empty() ? "none" : sha256; };
+  if (fa.model_sha256 != fb.model_sha256) {
+    return differ("model SHA-256", shown(fa.model_sha256), shown(fb.model_sha256));
+  }
   if (fa.compute != fb.compute) return differ("compute mode", fa.compute, fb.compute);
   if (fa.kv_type != fb.kv_type) return differ("KV type", fa.kv_type, fb.kv_type);
   if (fa.kernel_family != fb.kernel_family) return differ("kernel family", fa.kernel_family, fb.kernel_family);
@@ -63,6 +65,7 @@ GroupInfo Describe(const Membership::Group& group) {
   std::vector<std::string> kernels;
   for (const auto& [rank, member] : group.members) {
     info.kv_memory.push_back(member.hello.kv_memory_bytes);
+    info.data_addresses.push_back(member.hello.data_address);
     if (std::find(kernels.begin(), kernels.end(), member.hello.kernels) != kernels.end()) continue;
     kernels.push_back(member.hello.kernels);
     absl::StrAppend(&info.kernels, info.kernels.empty() ? "" : "+", member.hello.kernels);
@@ -109,7 +112,7 @@ MembershipActions Membership::Join(ConnectionId connection, const RankHello& hel
   member.hello = hello;
   member.last_heard = now;
   launch_of_[connection] = hello.launch_id;
-  group.has_model |= model_known;
+  group.has_model |= model_known || hello.fingerprint.model_sha256.empty();
   MaybeReady(group, now, &out);
   return out;
 }
@@ -231,6 +234,13 @@ void Membership::ForgetOld() {
 bool Membership::any_ready() const {
   return std::any_of(groups_.begin(), groups_.end(),
                      [](const auto& entry) { return entry.second.state == State::kReady; });
+}
+
+bool Membership::any_ready_without_model() const {
+  return std::any_of(groups_.begin(), groups_.end(), [](const auto& entry) {
+    const Group& group = entry.second;
+    return group.state == State::kReady && group.members.begin()->second.hello.fingerprint.model_sha256.empty();
+  });
 }
 
 std::vector<ConnectionId> Membership::Connections(uint64_t epoch) const {

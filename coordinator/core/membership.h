@@ -18,7 +18,7 @@ using ConnectionId = uint64_t;  // one stream of one rank
 // What all ranks of a group must agree on.
 struct Fingerprint {
   std::string version;
-  std::string model_sha256;
+  std::string model_sha256;  // empty: no model
   std::string compute;
   std::string kv_type;
   std::string kernel_family;
@@ -38,6 +38,7 @@ struct RankHello {
   std::string cpus;
   uint64_t kv_memory_bytes = 0;
   std::string transport;
+  std::string data_address;  // of its attention data server; empty: none
 };
 
 struct RankVitals {
@@ -99,6 +100,7 @@ class Membership {
   // Ascending by launch; lost ones are kept for a while.
   const std::map<std::string, Group>& groups() const { return groups_; }
   bool any_ready() const;
+  bool any_ready_without_model() const;
   // Connections of a ready group, by rank; empty otherwise.
   std::vector<ConnectionId> Connections(uint64_t epoch) const;
   // The ready group this connection belongs to; 0 if none.

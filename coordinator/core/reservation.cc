@@ -12,6 +12,7 @@ uint32_t RingSize(const JobSpec& spec, const GroupInfo& group) {
 }
 
 std::vector<uint64_t> KvBytesByRank(const JobSpec& spec, const GroupInfo& group, uint32_t ring) {
+  if (spec.attention != nullptr) return AttentionJobBytes(spec.attention->spec, static_cast<int>(ring));
   std::vector<uint64_t> bytes(ring, 0);
   if (spec.reference) return bytes;
   const int64_t total = spec.prompt_tokens + int64_t{spec.max_tokens};

@@ -14,7 +14,8 @@ uint32_t RingSize(const JobSpec& spec, const GroupInfo& group);
 
 // Bytes by rank of the first `ring` ranks of `group` (ring in 1..world). A rank keeps whole canonical blocks of
 // prompt + max_tokens tokens. The reference decoder keeps its float64 cache outside that memory: nothing (rank 0 holds
-// it against its machine's available memory when the job starts).
+// it against its machine's available memory when the job starts). An attention job takes KV, queries, results and
+// buffers.
 std::vector<uint64_t> KvBytesByRank(const JobSpec& spec, const GroupInfo& group, uint32_t ring);
 
 }  // namespace rondo::coordinator

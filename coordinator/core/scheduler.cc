@@ -41,6 +41,8 @@ void Scheduler::CheckTimes() {
   }
   for (const std::string& id : active) {
     Job& job = jobs_.at(id);
+    CheckAttentionTimes(job);
+    if (!IsActive(job)) continue;
     const bool waiting = job.state == JobState::kQueued && job.waiting_since != 0;
     const bool late = job.spec.deadline != kNoDeadline && now_ >= job.spec.deadline;
     const bool gave_up =
@@ -94,8 +96,10 @@ void Scheduler::Close(Job& job, JobState state, absl::Status error, JobResult re
   job.state = state;
   job.error = error;
   job.result = result;
-  out_.append.push_back(ClosedRecord{job.spec.id, state, error, result});
-  out_.must_sync = true;
+  if (job.spec.attention == nullptr) {
+    out_.append.push_back(ClosedRecord{job.spec.id, state, error, result});
+    out_.must_sync = true;
+  }
   Stream(job.spec.id, ClosedNote{state, std::move(error), std::move(result)});
   // The prompt is the large part, and nobody asks for it again.
   job.spec.prompt = nullptr;
@@ -118,7 +122,8 @@ void Scheduler::Forget() {
 void Scheduler::Release(Group& group, const std::string& job_id) {
   const auto it = group.occupants.find(job_id);
   if (it == group.occupants.end()) return;
-  for (size_t r = 0; r < it->second.size(); ++r) group.reserved[r] -= it->second[r];
+  const std::vector<uint64_t>& bytes = it->second.bytes;
+  for (size_t r = 0; r < bytes.size(); ++r) group.reserved[r] -= bytes[r];
   group.occupants.erase(it);
 }
 

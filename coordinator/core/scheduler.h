@@ -20,12 +20,14 @@ namespace rondo::coordinator {
 inline constexpr char kShuttingDown[] = "the coordinator is shutting down";
 
 struct SchedulerOptions {
-  uint32_t queue_limit = 64;          // queued jobs; one more is refused
-  uint32_t max_running = 4;           // jobs at once in one group
-  int64_t group_wait_us = 300000000;  // how long a job without a deadline waits for a group
-  uint32_t max_restarts = 20;         // a job that keeps killing its group must end some day
-  int64_t prompt_slice_ids = 65536;   // ids in one PromptIds command
-  uint32_t retained_jobs = 200;       // closed jobs kept for GetJob
+  uint32_t queue_limit = 64;              // queued jobs; one more is refused
+  uint32_t max_running = 4;               // jobs at once in one group
+  int64_t group_wait_us = 300000000;      // how long a job without a deadline waits for a group
+  uint32_t max_restarts = 20;             // a job that keeps killing its group must end some day
+  int64_t prompt_slice_ids = 65536;       // ids in one PromptIds command
+  uint32_t retained_jobs = 200;           // closed jobs kept for GetJob
+  int64_t upload_wait_us = 600000000;     // from an attention job's opening to Attend
+  int64_t attention_keep_us = 600000000;  // from its end to Close
 };
 
 class Scheduler {
@@ -54,8 +56,14 @@ class Scheduler {
     GroupInfo info;
     uint64_t last_number = 0;
     std::vector<uint64_t> reserved;  // bytes by rank
-    // Jobs that hold memory, with their bytes by rank: running, or cancelled and not yet ended.
-    std::map<std::string, std::vector<uint64_t>, std::less<>> occupants;
+    // Jobs that hold memory: running, or cancelled and not yet ended.
+    struct Occupant {
+      std::vector<uint64_t> bytes;  // by rank
+      bool attention = false;
+    };
+    std::map<std::string, Occupant, std::less<>> occupants;
+    // Attention jobs do not count: most of the time they wait for their client.
+    uint32_t generating() const;
   };
 
   void On(const SubmitEvent& e);
@@ -68,6 +76,10 @@ class Scheduler {
   void On(const TokenEvent& e);
   void On(const LogitsEvent& e);
   void On(const EndedEvent& e);
+  void On(const OpenedEvent& e);
+  void On(const AttendEvent& e);
+  void On(const RanEvent& e);
+  void On(const CloseEvent& e);
   void On(const DrainEvent& e);
   void On(const TickEvent& e);
 
@@ -78,9 +90,11 @@ class Scheduler {
   void NoteWaiting();
   void StartJobs();
   bool TryStart(Job& job);
+  std::vector<uint64_t> Need(Job& job, const GroupInfo& group) const;  // bytes by rank of its ring
   void Start(Job& job, Group& group, uint32_t ring, std::vector<uint64_t> bytes);
   void TellPositions();
   void CheckTimes();
+  void CheckAttentionTimes(Job& job);
   void CheckDrain();
   void Close(Job& job, JobState state, absl::Status error, JobResult result);
   // Closes a job whatever its state; its group is told to stop.
@@ -90,7 +104,8 @@ class Scheduler {
   void LoseGroup(uint64_t epoch, const std::string& reason);
   void Send(Group& group, decltype(GroupCommand::body) body);
   void Stream(const std::string& job_id, decltype(JobNote::body) body);
-  bool AnyGroupFor(const std::string& bits_key) const;
+  bool AnyGroupFor(const JobSpec& spec) const;
+  void Enter(Job& job, AttentionStage stage);
   Job* RunningJob(uint64_t epoch, const std::string& id);  // nullptr: a message of an old epoch or a closed job
   Job* ActiveJob(const std::string& id);
 

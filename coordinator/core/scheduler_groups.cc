@@ -44,6 +44,11 @@ void Scheduler::LoseGroup(uint64_t epoch, const std::string& reason) {
       Close(job, JobState::kFailed, absl::UnavailableError(kShuttingDown), {});
       continue;
     }
+    if (job.spec.attention != nullptr) {
+      Close(job, JobState::kFailed,
+            absl::UnavailableError(absl::StrCat("the group and the tensors it held were lost: ", reason)), {});
+      continue;
+    }
     if (++job.restarts > options_.max_restarts) {
       Close(job, JobState::kFailed,
             absl::UnavailableError(
@@ -65,11 +70,12 @@ void Scheduler::LoseGroup(uint64_t epoch, const std::string& reason) {
 void Scheduler::On(const ProgressEvent& e) {
   Job* job = RunningJob(e.epoch, e.job_id);
   if (job == nullptr) return;
+  if (job->spec.attention != nullptr && job->stage != AttentionStage::kAttending) return;
   job->prefill_fraction = std::clamp(e.fraction, 0.0, 1.0);
   ProgressNote note;
   note.phase = Phase::kPrefill;
   note.fraction = job->prefill_fraction;
-  const int64_t elapsed = now_ - job->started;
+  const int64_t elapsed = now_ - (job->spec.attention != nullptr ? job->stage_since : job->started);
   if (note.fraction > 0 && elapsed > 0) {
     note.tokens_per_s = note.fraction * static_cast<double>(job->spec.prompt_tokens) * 1e6 / elapsed;
     note.eta_us = static_cast<uint64_t>(elapsed * (1 - note.fraction) / note.fraction);

@@ -8,11 +8,19 @@
 #include "coordinator/core/scheduler.h"
 
 namespace rondo::coordinator {
+namespace {
+
+// A model's jobs run where its bits come from; attention jobs bring everything along and run anywhere.
+bool CanRun(const JobSpec& spec, const GroupInfo& group) {
+  return spec.attention != nullptr || spec.bits_key == group.bits_key;
+}
+
+}  // namespace
 
 absl::Status Scheduler::CheckFits(const JobSpec& spec) const {
   absl::Status why;
   for (const auto& [epoch, group] : groups_) {
-    if (group.info.bits_key != spec.bits_key) continue;
+    if (!CanRun(spec, group.info)) continue;
     if (spec.ring_size > group.info.world()) {
       why = absl::InvalidArgumentError(
           absl::StrCat("ring_size: ", spec.ring_size, " ranks asked, the group has ", group.info.world()));
@@ -22,6 +30,11 @@ absl::Status Scheduler::CheckFits(const JobSpec& spec) const {
     size_t rank = 0;
     while (rank < need.size() && need[rank] <= group.info.kv_memory[rank]) ++rank;
     if (rank == need.size()) return absl::OkStatus();
+    if (spec.attention != nullptr) {
+      why = absl::ResourceExhaustedError(absl::StrCat("memory: the tensors need ", need[rank], " bytes on rank ", rank,
+                                                      " of ", need.size(), ", which has ", group.info.kv_memory[rank]));
+      continue;
+    }
     why = absl::ResourceExhaustedError(absl::StrCat("KV memory: ", spec.prompt_tokens, " + ", spec.max_tokens,
                                                     " tokens need ", need[rank], " bytes on rank ", rank, " of ",
                                                     need.size(), ", which has ", group.info.kv_memory[rank]));
@@ -43,7 +56,7 @@ void Scheduler::LeaveQueue(const std::string& id) { std::erase(queue_, id); }
 void Scheduler::NoteWaiting() {
   for (const std::string& id : queue_) {
     Job& job = jobs_.at(id);
-    if (AnyGroupFor(job.spec.bits_key)) {
+    if (AnyGroupFor(job.spec)) {
       job.waiting_since = 0;
     } else if (job.waiting_since == 0) {
       job.waiting_since = now_;
@@ -57,12 +70,19 @@ void Scheduler::NoteWaiting() {
 }
 
 void Scheduler::StartJobs() {
-  // First come, first started, among the jobs that the same groups can run.
+  // First come, first started, among the jobs that the same groups can run: for an attention job these are all.
   std::set<std::string> blocked;
+  bool attention_blocked = false;
   for (const std::string& id : std::vector<std::string>(queue_)) {
     Job& job = jobs_.at(id);
-    if (blocked.contains(job.spec.bits_key)) continue;
-    if (!TryStart(job)) blocked.insert(job.spec.bits_key);
+    const bool attention = job.spec.attention != nullptr;
+    if (attention_blocked || (attention ? !blocked.empty() : blocked.contains(job.spec.bits_key))) continue;
+    if (TryStart(job)) continue;
+    if (attention) {
+      attention_blocked = true;
+    } else {
+      blocked.insert(job.spec.bits_key);
+    }
   }
 }
 
@@ -70,9 +90,10 @@ bool Scheduler::TryStart(Job& job) {
   Group* best = nullptr;
   std::vector<uint64_t> best_bytes;
   for (auto& [epoch, group] : groups_) {
-    if (group.info.bits_key != job.spec.bits_key || group.occupants.size() >= options_.max_running) continue;
+    if (!CanRun(job.spec, group.info)) continue;
+    if (job.spec.attention == nullptr && group.generating() >= options_.max_running) continue;
     if (best != nullptr && group.occupants.size() >= best->occupants.size()) continue;
-    std::vector<uint64_t> bytes = KvBytesByRank(job.spec, group.info, RingSize(job.spec, group.info));
+    std::vector<uint64_t> bytes = Need(job, group.info);
     bool fits = true;
     for (size_t r = 0; r < bytes.size(); ++r) fits &= bytes[r] + group.reserved[r] <= group.info.kv_memory[r];
     if (!fits) continue;
@@ -85,16 +106,28 @@ bool Scheduler::TryStart(Job& job) {
   return true;
 }
 
+std::vector<uint64_t> Scheduler::Need(Job& job, const GroupInfo& group) const {
+  const uint32_t ring = RingSize(job.spec, group);
+  if (job.spec.attention == nullptr) return KvBytesByRank(job.spec, group, ring);
+  std::vector<uint64_t>& known = job.attention_bytes[ring];
+  if (known.empty()) known = KvBytesByRank(job.spec, group, ring);
+  return known;
+}
+
 void Scheduler::Start(Job& job, Group& group, uint32_t ring, std::vector<uint64_t> bytes) {
   const JobSpec& spec = job.spec;
   LeaveQueue(spec.id);
   for (size_t r = 0; r < bytes.size(); ++r) group.reserved[r] += bytes[r];
-  group.occupants[spec.id] = std::move(bytes);
+  group.occupants[spec.id] = {std::move(bytes), spec.attention != nullptr};
   job.state = JobState::kRunning;
   job.epoch = group.info.epoch;
   job.started = now_;
   job.run_steps = 0;
   job.told_position = 0;
+  if (spec.attention != nullptr) {
+    Enter(job, AttentionStage::kOpening);
+    return Send(group, OpenAttentionCommand{spec.id, spec.attention, ring});
+  }
   out_.append.push_back(StartedRecord{spec.id, job.epoch});
   for (int64_t begin = 0; begin < spec.prompt_tokens; begin += options_.prompt_slice_ids) {
     const int64_t end = std::min(begin + options_.prompt_slice_ids, spec.prompt_tokens);
@@ -117,9 +150,9 @@ void Scheduler::TellPositions() {
   }
 }
 
-bool Scheduler::AnyGroupFor(const std::string& bits_key) const {
+bool Scheduler::AnyGroupFor(const JobSpec& spec) const {
   return std::any_of(groups_.begin(), groups_.end(),
-                     [&](const auto& entry) { return entry.second.info.bits_key == bits_key; });
+                     [&](const auto& entry) { return CanRun(spec, entry.second.info); });
 }
 
 }  // namespace rondo::coordinator

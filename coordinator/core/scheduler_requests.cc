@@ -21,8 +21,10 @@ void Scheduler::On(const SubmitEvent& e) {
   }
   Job& job = jobs_[spec.id];
   job.spec = spec;
-  out_.append.push_back(SubmittedRecord{spec});
-  out_.must_sync = true;
+  if (spec.attention == nullptr) {
+    out_.append.push_back(SubmittedRecord{spec});
+    out_.must_sync = true;
+  }
   Enqueue(job);
   job.told_position = QueuePosition(spec.id);
   Stream(spec.id, AcceptedNote{static_cast<uint64_t>(spec.prompt_tokens), job.told_position});

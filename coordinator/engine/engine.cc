@@ -208,7 +208,8 @@ void Engine::Perform(const MembershipActions& actions) {
     }
     {
       const std::lock_guard lock(state_mutex_);
-      current_ = CurrentModel{ModelOf(group.bits_key), group.bits_key};
+      // A group without a model does not hide one that has it.
+      if (auto model = ModelOf(group.bits_key)) current_ = CurrentModel{std::move(model), group.bits_key};
     }
     model_wake_.notify_all();
     Step(GroupReadyEvent{group});

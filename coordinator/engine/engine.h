@@ -63,11 +63,15 @@ class Engine {
 
   // --- clients ---
   uint64_t DrawArrival();
-  // Waits for a first group. UNAVAILABLE at the deadline or after the group wait, CANCELLED when `cancelled` says so,
-  // RESOURCE_EXHAUSTED if as many wait already as may be queued.
+  // Waits for a first group with a model. FAILED_PRECONDITION when the only groups there have none, UNAVAILABLE at the
+  // deadline or after the group wait, CANCELLED when `cancelled` says so, RESOURCE_EXHAUSTED if as many wait already as
+  // may be queued.
   absl::StatusOr<CurrentModel> WaitForModel(TimeUs deadline, const std::function<bool()>& cancelled);
   std::shared_ptr<JobStream> Submit(JobSpec spec);
-  bool Cancel(const std::string& job_id, const std::string& reason);  // false: it was not active
+  std::shared_ptr<JobStream> FindStream(const std::string& job_id) const;  // null: the job is over
+  void Attend(const std::string& job_id);                                  // an attention job's rows are all there
+  void Close(const std::string& job_id);                                   // an attention job is no longer wanted
+  bool Cancel(const std::string& job_id, const std::string& reason);       // false: it was not active
 
   struct JobView {
     Job job;

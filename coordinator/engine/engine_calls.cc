@@ -93,6 +93,8 @@ absl::StatusOr<CurrentModel> Engine::WaitForModel(TimeUs deadline, const std::fu
     model_wake_.wait_for(lock, kTick);
     if (scheduler_.draining()) {
       why = absl::UnavailableError("the coordinator is shutting down");
+    } else if (!current_ && membership_.any_ready_without_model()) {
+      why = absl::FailedPreconditionError("this group has no model: it takes attention jobs only");
     } else if (Now() >= until) {
       why = absl::UnavailableError("no group has joined");
     } else if (cancelled()) {
@@ -112,6 +114,20 @@ std::shared_ptr<JobStream> Engine::Submit(JobSpec spec) {
   }
   Post([this, spec = std::move(spec)] { Step(SubmitEvent{spec}); });
   return stream;
+}
+
+std::shared_ptr<JobStream> Engine::FindStream(const std::string& job_id) const {
+  const std::lock_guard lock(state_mutex_);
+  const auto it = streams_.find(job_id);
+  return it == streams_.end() ? nullptr : it->second;
+}
+
+void Engine::Attend(const std::string& job_id) {
+  Post([this, job_id] { Step(AttendEvent{job_id}); });
+}
+
+void Engine::Close(const std::string& job_id) {
+  Post([this, job_id] { Step(CloseEvent{job_id}); });
 }
 
 bool Engine::Cancel(const std::string& job_id, const std::string& reason) {

@@ -41,8 +41,13 @@ absl::Status Engine::CompactNow() {
   std::vector<Job> closed, unfinished;
   {
     const std::lock_guard lock(state_mutex_);
-    for (const Job* job : scheduler_.ClosedJobs()) closed.push_back(*job);
-    for (const Job* job : scheduler_.ActiveJobs()) unfinished.push_back(*job);
+    // Attention jobs are not in the journal: their tensors would not be there when it is read.
+    for (const Job* job : scheduler_.ClosedJobs()) {
+      if (job->spec.attention == nullptr) closed.push_back(*job);
+    }
+    for (const Job* job : scheduler_.ActiveJobs()) {
+      if (job->spec.attention == nullptr) unfinished.push_back(*job);
+    }
   }
   const uint64_t before = journal_->size_bytes();
   const absl::Status status = Compact(*journal_, closed, unfinished, Now());

@@ -16,6 +16,10 @@ bool JobStream::Push(decltype(JobNote::body) note) {
     if (logits_bytes_ + logits->values.size() > logits_limit_) return false;
     logits_bytes_ += logits->values.size();
     pending_.logits.push_back(std::move(*logits));
+  } else if (auto* opened = std::get_if<OpenedNote>(&note)) {
+    pending_.opened = std::move(*opened);
+  } else if (auto* ran = std::get_if<RanNote>(&note)) {
+    pending_.ran = std::move(*ran);
   } else {
     pending_.closed = std::move(std::get<ClosedNote>(note));
   }

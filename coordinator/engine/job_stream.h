@@ -23,8 +23,12 @@ class JobStream {
     std::optional<ProgressNote> progress;  // the latest; older ones were merged into it
     std::deque<LogitsNote> logits;
     std::vector<int32_t> tokens;
+    std::optional<OpenedNote> opened;
+    std::optional<RanNote> ran;
     std::optional<ClosedNote> closed;
-    bool empty() const { return !accepted && !restarting && !progress && logits.empty() && tokens.empty() && !closed; }
+    bool empty() const {
+      return !accepted && !restarting && !progress && logits.empty() && tokens.empty() && !opened && !ran && !closed;
+    }
   };
 
   explicit JobStream(uint64_t logits_limit_bytes) : logits_limit_(logits_limit_bytes) {}

@@ -31,6 +31,7 @@ RankHello FromProto(const v1::Hello& from) {
   hello.cpus = from.cpus();
   hello.kv_memory_bytes = from.kv_memory_bytes();
   hello.transport = from.transport();
+  hello.data_address = from.data_address();
   return hello;
 }
 
@@ -49,6 +50,24 @@ EndedEvent FromProto(uint64_t epoch, const v1::JobEnded& from) {
   ended.exchanged_bytes = from.exchanged_bytes();
   ended.kv_bytes_per_worker.assign(from.kv_bytes_per_worker().begin(), from.kv_bytes_per_worker().end());
   return ended;
+}
+
+RanEvent FromProto(uint64_t epoch, const v1::AttentionRan& from) {
+  RanEvent ran;
+  ran.epoch = epoch;
+  const v1::AttendFinished& f = from.figures();
+  ran.job_id = f.job_id();
+  ran.error = absl::Status(static_cast<absl::StatusCode>(from.error_code()), from.error());
+  ran.result.run_us = f.run_us();
+  ran.result.workers = f.workers();
+  ran.result.strategy = f.strategy();
+  ran.result.strategy_reason = f.strategy_reason();
+  ran.result.pass_kv_us = f.pass_kv_us();
+  ran.result.pass_q_us = f.pass_q_us();
+  ran.result.exchanged_bytes = f.exchanged_bytes();
+  ran.result.skipped_steps = f.skipped_steps();
+  ran.result.memory_bytes_per_worker.assign(f.memory_bytes_per_worker().begin(), f.memory_bytes_per_worker().end());
+  return ran;
 }
 
 // One rank's incoming messages, in order.
@@ -77,6 +96,10 @@ class Reader {
       }
       case v1::RankMessage::kEnded:
         return Report(epoch, FromProto(epoch, message.ended()));
+      case v1::RankMessage::kAttentionOpened:
+        return Report(epoch, OpenedEvent{epoch, message.attention_opened().job_id()});
+      case v1::RankMessage::kAttentionRan:
+        return Report(epoch, FromProto(epoch, message.attention_ran()));
       case v1::RankMessage::kHello:
       case v1::RankMessage::MESSAGE_NOT_SET:
         return;  // a second Hello, or a message of a later version

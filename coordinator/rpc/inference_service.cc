@@ -1,28 +1,17 @@
 #include "coordinator/rpc/inference_service.h"
 
 #include <algorithm>
-#include <chrono>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/journal/result_proto.h"
 #include "coordinator/rpc/generate_call.h"
+#include "coordinator/rpc/job_deadline.h"
 #include "coordinator/rpc/prepare_job.h"
 #include "coordinator/rpc/status_bridge.h"
 
 namespace rondo::coordinator {
 namespace {
-
-// The job's deadline lies a little before the call's, so that the client hears the coordinator's reason and not its
-// own timer: a twentieth of what is left, at most 200 ms.
-TimeUs JobDeadline(const grpc::ServerContext& context, TimeUs now) {
-  if (context.deadline() == std::chrono::system_clock::time_point::max()) return kNoDeadline;
-  const auto left =
-      std::chrono::duration_cast<std::chrono::microseconds>(context.deadline() - std::chrono::system_clock::now());
-  // Clients say "none" with dates centuries ahead.
-  if (left > std::chrono::hours(24 * 365 * 10)) return kNoDeadline;
-  return now + left.count() - std::clamp<int64_t>(left.count() / 20, 0, 200000);
-}
 
 void Fill(const Engine::JobView& view, bool with_text, v1::Job* to) {
   const Job& job = view.job;
@@ -37,6 +26,8 @@ void Fill(const Engine::JobView& view, bool with_text, v1::Job* to) {
   to->set_error(std::string(job.error.message()));
   to->set_error_code(static_cast<int32_t>(job.error.code()));
   to->set_queue_position(view.queue_position);
+  to->set_kind(job.spec.attention == nullptr ? "generate" : "attention");
+  if (job.spec.attention != nullptr && job.state == JobState::kRunning) to->set_stage(Name(job.stage));
   if (!with_text) return;
   to->mutable_tokens()->Add(job.tokens.begin(), job.tokens.end());
   if (job.state == JobState::kFinished || job.state == JobState::kCancelled) {

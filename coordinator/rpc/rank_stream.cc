@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "coordinator/journal/result_proto.h"
+#include "proto/attention_spec.h"
 
 namespace rondo::coordinator {
 namespace {
@@ -27,6 +28,18 @@ void Fill(const StartCommand& from, v1::CoordinatorMessage* to) {
   start->mutable_forced_tokens()->Add(from.spec.forced_tokens.begin(), from.spec.forced_tokens.end());
   start->set_reference(from.spec.reference);
   start->set_request_number(from.spec.request_number);
+}
+
+void Fill(const OpenAttentionCommand& from, v1::CoordinatorMessage* to) {
+  v1::OpenAttention* open = to->mutable_open_attention();
+  open->set_job_id(from.job_id);
+  open->set_token(from.work->token);
+  *open->mutable_spec() = ToProto(from.work->spec);
+  open->set_ring_size(from.ring_size);
+}
+
+void Fill(const RunAttentionCommand& from, v1::CoordinatorMessage* to) {
+  to->mutable_run_attention()->set_job_id(from.job_id);
 }
 
 void Fill(const CancelCommand& from, v1::CoordinatorMessage* to) {

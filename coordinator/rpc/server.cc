@@ -18,9 +18,12 @@ constexpr int kMaxMessageBytes = 8 << 20;
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options, EngineOptions engine_options,
                                                       std::unique_ptr<Journal> journal, const JobHistory& history) {
   std::unique_ptr<Server> self(new Server);
+  const SchedulerOptions scheduler = engine_options.scheduler;
   engine_options.on_serving = [server = self.get()](bool serving) { server->SetServing(serving); };
   self->engine_ = std::make_unique<Engine>(std::move(engine_options), std::move(journal), history);
   self->inference_ = std::make_unique<InferenceService>(*self->engine_, options.uploads, options.version);
+  self->attention_ = std::make_unique<AttentionService>(
+      *self->engine_, AttentionTimes{scheduler.upload_wait_us, scheduler.attention_keep_us});
   self->group_ = std::make_unique<GroupService>(*self->engine_, options.heartbeat_interval_us);
 
   grpc::EnableDefaultHealthCheckService(true);
@@ -29,6 +32,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options, Eng
   int port = 0;
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(self->inference_.get());
+  builder.RegisterService(self->attention_.get());
   builder.RegisterService(self->group_.get());
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.SetMaxSendMessageSize(kMaxMessageBytes);

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/engine/engine.h"
+#include "coordinator/rpc/attention_service.h"
 #include "coordinator/rpc/group_service.h"
 #include "coordinator/rpc/inference_service.h"
 
@@ -43,6 +44,7 @@ class Server {
   std::string address_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<InferenceService> inference_;
+  std::unique_ptr<AttentionService> attention_;
   std::unique_ptr<GroupService> group_;
   std::mutex health_mutex_;
   std::unique_ptr<grpc::Server> server_;

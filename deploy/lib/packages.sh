@@ -8,7 +8,7 @@ RONDO_PACKAGES=(
   libopenmpi-dev openmpi-bin libboost-dev libpcre2-dev libssl-dev zlib1g-dev
   libcli11-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev libbenchmark-dev
-  python3 python3-pip ca-certificates
+  python3 python3-pip python3-numpy python3-grpcio python3-grpc-tools ca-certificates
 )
 
 # Those of "$@" that are not installed, one a line.

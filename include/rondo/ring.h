@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -72,6 +73,8 @@ struct RingRunOptions {
   // Of each wait for a peer. It must cover a peer's compute of one ring step, not only the wire.
   absl::Duration wait_timeout = absl::Seconds(60);
   uint64_t job = 0;  // the same on all ranks and different from the run before; goes into every header
+  // Called on the calling thread after every piece of work, with this rank's part done so far, up to 1. May be empty.
+  std::function<void(double fraction)> progress;
 };
 
 // One ring step as one rank lived it.

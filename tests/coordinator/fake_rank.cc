@@ -147,6 +147,24 @@ void FakeRank::Logits(const std::string& job, uint32_t step, uint32_t offset, co
   Write(m);
 }
 
+void FakeRank::Opened(const std::string& job) {
+  v1::RankMessage m;
+  m.mutable_attention_opened()->set_job_id(job);
+  Write(m);
+}
+
+void FakeRank::Ran(const std::string& job, int error_code, const std::string& error) {
+  v1::RankMessage m;
+  v1::AttendFinished* figures = m.mutable_attention_ran()->mutable_figures();
+  figures->set_job_id(job);
+  figures->set_run_us(1234);
+  figures->set_workers(2);
+  figures->set_strategy("pass-kv");
+  m.mutable_attention_ran()->set_error_code(error_code);
+  m.mutable_attention_ran()->set_error(error);
+  Write(m);
+}
+
 void FakeRank::Ended(const std::string& job, const std::string& reason) {
   v1::RankMessage m;
   m.mutable_ended()->set_job_id(job);

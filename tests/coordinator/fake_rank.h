@@ -37,6 +37,11 @@ class FakeRank {
   void Progress(const std::string& job, double fraction);
   void Logits(const std::string& job, uint32_t step, uint32_t offset, const std::string& values);
   void Ended(const std::string& job, const std::string& reason);
+  Message WaitOpen() {
+    return WaitFor([](const Message& m) { return m.has_open_attention(); });
+  }
+  void Opened(const std::string& job);
+  void Ran(const std::string& job, int error_code = 0, const std::string& error = "");
   void Freeze() { beating_ = false; }
   uint64_t epoch() const { return epoch_; }
 

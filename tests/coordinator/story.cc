@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/text.h"
 
@@ -85,9 +86,34 @@ JobSpec ReadSpec(const Line& line, uint64_t arrival, double now_s) {
   return spec;
 }
 
+// "open a tokens=600": an attention job of 1 head of 1 element, 8 bytes a token for K and V and 8 for Q and O.
+JobSpec ReadAttention(const Line& line, uint64_t arrival, double now_s) {
+  JobSpec spec = ReadSpec(line, arrival, now_s);
+  auto work = std::make_shared<AttentionWork>();
+  work->spec.q_tokens = work->spec.kv_tokens = static_cast<int64_t>(line.Number("tokens", 10));
+  work->spec.shape.q_heads = work->spec.shape.kv_heads = work->spec.shape.head_dim = 1;
+  work->spec.shape.scale = 1;
+  spec.prompt = nullptr;
+  spec.prompt_tokens = work->spec.kv_tokens;
+  spec.bits_key = "";
+  spec.attention = work;
+  return spec;
+}
+
 EventBody ReadEvent(const Line& line, uint64_t arrival, double now_s) {
   const std::string& what = line.Word(0);
   if (what == "submit") return SubmitEvent{ReadSpec(line, arrival, now_s)};
+  if (what == "open") return SubmitEvent{ReadAttention(line, arrival, now_s)};
+  if (what == "opened") return OpenedEvent{line.Count(1), line.Word(2)};
+  if (what == "attend") return AttendEvent{line.Word(1)};
+  if (what == "close") return CloseEvent{line.Word(1)};
+  if (what == "ran") {
+    RanEvent e{line.Count(1), line.Word(2), absl::OkStatus(), {}};
+    if (line.words.size() > 3) e.error = absl::FailedPreconditionError(line.Word(3));
+    e.result.run_us = static_cast<uint64_t>(line.Number("run", 0) * 1e6);
+    e.result.workers = 2;
+    return e;
+  }
   if (what == "restore") {
     RestoreEvent e{ReadSpec(line, arrival, now_s), {}};
     for (const int64_t token : List(line.Text("tokens", ""))) e.tokens.push_back(static_cast<int32_t>(token));
@@ -100,6 +126,7 @@ EventBody ReadEvent(const Line& line, uint64_t arrival, double now_s) {
     group.epoch = line.Count(1);
     group.bits_key = line.Text("key", "model");
     for (const int64_t bytes : List(line.Text("memory", "1000000,1000000"))) group.kv_memory.push_back(bytes);
+    for (size_t r = 0; r < group.kv_memory.size(); ++r) group.data_addresses.push_back(absl::StrCat("r", r));
     group.kv_bytes_per_token = static_cast<uint64_t>(line.Number("per_token", 1));
     group.prefill_chunk = static_cast<int64_t>(line.Number("chunk", 0));
     group.kernels = "avx2";
@@ -152,6 +179,10 @@ struct Printer {
   std::string operator()(const StartCommand& c) const {
     return absl::StrCat("start ", c.spec.id, " ring=", c.ring_size);
   }
+  std::string operator()(const OpenAttentionCommand& c) const {
+    return absl::StrCat("open ", c.job_id, " ring=", c.ring_size);
+  }
+  std::string operator()(const RunAttentionCommand& c) const { return absl::StrCat("run ", c.job_id); }
   std::string operator()(const CancelCommand& c) const {
     return absl::StrCat("cancel ", c.job_id, " (", c.reason, ")");
   }
@@ -170,6 +201,14 @@ struct Printer {
   std::string operator()(const TokenNote& n) const { return absl::StrCat("token ", n.token); }
   std::string operator()(const LogitsNote& n) const {
     return absl::StrCat("logits step=", n.step, " offset=", n.offset, " count=", n.values.size() / 4);
+  }
+  std::string operator()(const OpenedNote& n) const {
+    return absl::StrCat("opened epoch=", n.epoch, " at ", absl::StrJoin(n.data_addresses, ","));
+  }
+  std::string operator()(const RanNote& n) const {
+    if (!n.error.ok()) return absl::StrCat("did not run: ", n.error.ToString());
+    return absl::StrFormat("ran in %.1f s on %d workers, %s", n.result.run_us / 1e6, n.result.workers,
+                           n.result.kernels);
   }
   std::string operator()(const ClosedNote& n) const {
     if (n.state == JobState::kFailed) return absl::StrCat("failed ", n.error.ToString());
@@ -205,6 +244,8 @@ std::string StoryTeller::Tell(std::string_view text) {
     options_.group_wait_us = static_cast<int64_t>(line.Number("group_wait", 300) * 1e6);
     options_.max_restarts = static_cast<uint32_t>(line.Number("max_restarts", options_.max_restarts));
     options_.prompt_slice_ids = static_cast<int64_t>(line.Number("slice", 65536));
+    options_.upload_wait_us = static_cast<int64_t>(line.Number("upload_wait", 600) * 1e6);
+    options_.attention_keep_us = static_cast<int64_t>(line.Number("keep", 600) * 1e6);
     options_.retained_jobs = static_cast<uint32_t>(line.Number("retained", options_.retained_jobs));
     return "";
   }

@@ -113,7 +113,8 @@ class Up:
         self.log_file = open(self.log_path, "wb")
         # A session of its own, as a terminal would give it: the test's own Ctrl-C does not reach it.
         self.process = subprocess.Popen(
-            case.command("up", "--model", model, "--workers", workers, "--listen", listen, "--transport", transport, *words),
+            case.command("up", *(["--model", model] if model else []), "--workers", workers, "--listen", listen,
+                         "--transport", transport, *words),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log_file, env=case.env, start_new_session=True)
         self.address = None
 

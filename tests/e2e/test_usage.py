@@ -19,14 +19,14 @@ class Usage(Case):
         self.assertIn(following, lines[1])
 
     def test_help_begins_with_examples(self):
-        for command in "up generate status jobs cancel tokenize detokenize verify".split():
+        for command in "up attend generate status jobs cancel tokenize detokenize verify".split():
             text = self.rondo(command, "--help", check=0).stdout.decode()
             self.assertLess(text.index("Examples:"), text.index("Options:"), command)
             self.assertIn(f"rondo {command}", text)
         self.assertIn("generate", self.rondo("--help", check=0).stdout.decode())
 
     def test_wrong_use_is_2(self):
-        for words in [[], ["sing"], ["generate", "--max-tokens", "many"], ["up"], ["cancel"], ["tokenize"]]:
+        for words in [[], ["sing"], ["generate", "--max-tokens", "many"], ["attend"], ["cancel"], ["tokenize"]]:
             done = self.rondo(*words)
             self.assertEqual(done.returncode, 2, words)
             self.assertIn(b"--help", done.stderr)

@@ -56,6 +56,16 @@ struct SessionGroup::Recorder : public ReportSink {
     record.result = result;
     group.changed_.notify_all();
   }
+  void AttentionOpened(const std::string& job) override {
+    std::lock_guard lock(group.mutex_);
+    group.jobs_[job].opened = true;
+    group.changed_.notify_all();
+  }
+  void AttentionRan(const AttentionFigures& figures) override {
+    std::lock_guard lock(group.mutex_);
+    group.jobs_[figures.id].runs.push_back(figures);
+    group.changed_.notify_all();
+  }
   SessionGroup& group;
 };
 
@@ -71,6 +81,7 @@ SessionGroup::SessionGroup(const TestModel& model, SessionOptions options) : job
     rank->pool = std::make_unique<ThreadPool>(options.threads, "test-compute");
     rank->context.model = model.model;
     rank->context.tokenizer = model.tokenizer;
+    rank->context.attention = &rank->attention;
     rank->context.kernels = options.kernels[r % options.kernels.size()];
     rank->context.compute = options.compute;
     rank->context.kv_type = options.kv_type;
@@ -106,7 +117,7 @@ SessionGroup::~SessionGroup() {
   for (std::unique_ptr<Rank>& rank : ranks_) rank->thread.join();
 }
 
-void SessionGroup::Push(std::variant<NoCommand, StartJob, CancelJob> what) {
+void SessionGroup::Push(decltype(Command::what) what) {
   const uint64_t number = NextNumber();
   for (int r = 0; r < world(); ++r) PushTo(r, Command{number, what});
 }
@@ -125,6 +136,16 @@ absl::StatusOr<JobRecord> SessionGroup::WaitForEnd(const std::string& job, std::
   if (settled) return absl::AbortedError(absl::StrCat("rank 0 returned: ", ranks_[0]->status.ToString()));
   return absl::DeadlineExceededError(
       absl::StrCat("job ", job, " has not ended; ", jobs_[job].tokens.size(), " tokens so far"));
+}
+
+JobRecord SessionGroup::Record(const std::string& job) {
+  std::lock_guard lock(mutex_);
+  return jobs_[job];
+}
+
+bool SessionGroup::WaitFor(const std::string& job, const std::function<bool(const JobRecord&)>& done) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, absl::ToChronoMilliseconds(job_timeout_), [&] { return done(jobs_[job]); });
 }
 
 absl::StatusOr<JobRecord> SessionGroup::RunJob(StartJob start) {

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "worker/session/attention_store.h"
 #include "worker/session/step_loop.h"
 
 namespace rondo::testing {
@@ -36,8 +37,8 @@ struct SessionOptions {
   ComputeMode compute = ComputeMode::kF32;
   KvType kv_type = KvType::kF32;
   RingStrategy strategy = RingStrategy::kAuto;  // without rates: pass-KV
-  std::vector<uint64_t> kv_memory;  // bytes, rank r has kv_memory[r]; empty: no limit
-  std::vector<KernelSet> kernels;   // rank r runs kernels[r % size()]; empty: the host's best
+  std::vector<uint64_t> kv_memory;              // bytes, rank r has kv_memory[r]; empty: no limit
+  std::vector<KernelSet> kernels;               // rank r runs kernels[r % size()]; empty: the host's best
   absl::Duration ring_timeout = absl::Minutes(2);
   absl::Duration job_timeout = absl::Minutes(5);  // of WaitForEnd, where it is not told
   std::function<uint64_t()> available_memory;     // what ranks see of the machine's; empty: not asked
@@ -53,6 +54,8 @@ struct JobRecord {
   std::vector<double> progress;
   int ends = 0;  // calls of Ended: more than 1 is a bug
   JobResult result;
+  bool opened = false;  // attention jobs
+  std::vector<AttentionFigures> runs;
 };
 
 class SessionGroup {
@@ -64,7 +67,7 @@ class SessionGroup {
   SessionGroup& operator=(const SessionGroup&) = delete;
 
   // Gives every rank the next command. One thread.
-  void Push(std::variant<NoCommand, StartJob, CancelJob> what);
+  void Push(decltype(Command::what) what);
   // The same in two parts, so that commands reach the ranks at different times: number first, then each rank once.
   uint64_t NextNumber() { return ++last_number_; }
   void PushTo(int rank, Command command);
@@ -80,6 +83,11 @@ class SessionGroup {
   // Closes the queues and aborts the transports: every Run returns.
   void Stop();
 
+  AttentionStore& attention(int rank) { return ranks_[rank]->attention; }
+  // Rank 0's reports so far.
+  JobRecord Record(const std::string& job);
+  // Waits until `done` holds for what rank 0 has reported of the job; false after the job timeout.
+  bool WaitFor(const std::string& job, const std::function<bool(const JobRecord&)>& done);
   StepLoop& loop(int rank) { return *ranks_[rank]->loop; }
   Transport& transport(int rank) { return *ranks_[rank]->context.transport; }
   int world() const { return static_cast<int>(ranks_.size()); }
@@ -90,6 +98,7 @@ class SessionGroup {
     std::unique_ptr<Transport> inner, decorated;
     std::unique_ptr<ThreadPool> pool;
     WorkerContext context;
+    AttentionStore attention;
     CommandQueue commands;
     std::unique_ptr<StepLoop> loop;
     std::thread thread;

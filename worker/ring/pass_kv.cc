@@ -83,7 +83,9 @@ void PassKv::Attend(int32_t layer, const float* q) {
   if (ring_.step() > 0) KeepHeld(layer);
   for (size_t i = 0; i < strips_.size() && !skipped_; ++i) {
     skipped_ = context_.Cancelling();
-    if (!skipped_) AttendStrip(strips_[i], forests_[i], q + strips_[i].first_row * row_size);
+    if (skipped_) return;
+    AttendStrip(strips_[i], forests_[i], q + strips_[i].first_row * row_size);
+    context_.Progress(ring_.step(), i + 1, strips_.size());
   }
 }
 

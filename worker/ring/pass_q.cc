@@ -139,6 +139,7 @@ void PassQ::AttendHeld() {
       floats += NodeFloats(shape, strip.count);
     }
     attender_.Attend(strip, reinterpret_cast<const float*>(ring_.data(held)), targets_, context_.threads);
+    context_.Progress(ring_.step(), i + 1, answer.strips.size());
   }
 }
 

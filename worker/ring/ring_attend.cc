@@ -97,6 +97,7 @@ absl::StatusOr<RingReport> RingAttend::Run(const float* q, float* out, float* ls
   context.peer_cancelled = false;
   context.stats = {};
   context.trace = &report.steps;
+  context.progress = &options.progress;
   absl::Status ran;
   report.choice = ChooseFor(impl_->kv.shape(), context.mask, impl_->layout, options.strategy, options.rates);
   if (report.choice.strategy == RingStrategy::kPassQ) {
@@ -107,6 +108,7 @@ absl::StatusOr<RingReport> RingAttend::Run(const float* q, float* out, float* ls
     ran = impl_->pass_kv.Run(0, q, out, lse);
   }
   context.trace = nullptr;
+  context.progress = nullptr;
   if (!ran.ok()) return ran;
   report.sent_bytes = context.stats.sent_bytes;
   report.skipped_steps = context.stats.skipped_steps;

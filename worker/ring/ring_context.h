@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -45,9 +46,14 @@ struct RingContext {
   const std::atomic<bool>* cancelled;
   bool peer_cancelled = false;  // a peer's message said so
   RingStats stats = {};
-  std::vector<RingStepTimes>* trace = nullptr;  // null: not wanted
+  std::vector<RingStepTimes>* trace = nullptr;            // null: not wanted
+  const std::function<void(double)>* progress = nullptr;  // null: not wanted
 
   int rank() const { return ring_size == 1 ? 0 : transport.rank(); }
+  // Strip `done` of `total` of ring step `step` has been attended.
+  void Progress(int step, size_t done, size_t total) const {
+    if (progress != nullptr && *progress) (*progress)((step + static_cast<double>(done) / total) / ring_size);
+  }
   bool Cancelling() const { return peer_cancelled || cancelled->load(std::memory_order_relaxed); }
   absl::Time Deadline() const { return absl::Now() + options.wait_timeout; }
   absl::Status Cancelled() const { return absl::CancelledError("the job was cancelled"); }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/attention_spec.h"
 
 namespace rondo {
 
@@ -26,6 +27,17 @@ absl::StatusOr<Command> CommandAssembler::Take(const v1::CoordinatorMessage& mes
     case v1::CoordinatorMessage::kCancel:
       prompts_.erase(message.cancel().job_id());
       command.what = CancelJob{message.cancel().job_id(), message.cancel().reason()};
+      return command;
+    case v1::CoordinatorMessage::kOpenAttention: {
+      const v1::OpenAttention& from = message.open_attention();
+      absl::StatusOr<AttentionJobSpec> spec = FromProto(from.spec());
+      // The coordinator has checked it by the same rules.
+      if (!spec.ok()) return absl::InternalError(absl::StrCat("job ", from.job_id(), ": ", spec.status().message()));
+      command.what = OpenAttention{from.job_id(), from.token(), *std::move(spec), static_cast<int>(from.ring_size())};
+      return command;
+    }
+    case v1::CoordinatorMessage::kRunAttention:
+      command.what = RunAttention{message.run_attention().job_id()};
       return command;
     default:
       return absl::InternalError(

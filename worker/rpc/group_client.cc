@@ -13,6 +13,7 @@
 #include "rondo/v1/group.grpc.pb.h"
 #include "worker/rpc/command_from_proto.h"
 #include "worker/rpc/process_facts.h"
+#include "worker/session/attention_store.h"
 
 namespace rondo {
 namespace {
@@ -71,7 +72,7 @@ absl::Status GroupClient::Join(absl::Time deadline) {
   stream_->wire = stream_->stub->Join(&stream_->context);
   writer_ = std::thread([this] { WriteLoop(); });  // first: a model's header may be larger than the outbox
   SendHello();
-  if (context_.transport->rank() == 0) SendModelHeader();
+  if (context_.transport->rank() == 0 && context_.model != nullptr) SendModelHeader();
   reader_ = std::thread([this] { ReadLoop(); });
   std::unique_lock<std::mutex> lock(mutex_);
   const bool answered =
@@ -111,9 +112,11 @@ void GroupClient::SendHello() {
   fingerprint.set_kv_type(std::string(Name(context_.kv_type)));
   fingerprint.set_kernel_family(std::string(KernelFamily(context_.kernels.name)));
   fingerprint.set_prefill_chunk(context_.prefill_chunk);
-  const ModelConfig& config = context_.model->config;
-  fingerprint.set_kv_block_bytes_per_token(KvBlockBytes(ShapeOf(config, context_.kv_type)) / kBlockTokens *
-                                           config.layers);
+  if (context_.model != nullptr) {
+    const ModelConfig& config = context_.model->config;
+    fingerprint.set_kv_block_bytes_per_token(KvBlockBytes(ShapeOf(config, context_.kv_type)) / kBlockTokens *
+                                             config.layers);
+  }
   hello.set_host(HostName());
   hello.set_pid(getpid());
   hello.set_kernels(std::string(context_.kernels.name));
@@ -121,7 +124,8 @@ void GroupClient::SendHello() {
   hello.set_cpus(identity_.cpus);
   hello.set_kv_memory_bytes(identity_.kv_memory_bytes);
   hello.set_transport(identity_.transport);
-  hello.set_want_model_header(context_.transport->rank() == 0);
+  hello.set_want_model_header(context_.transport->rank() == 0 && context_.model != nullptr);
+  hello.set_data_address(identity_.data_address);
   Report(std::move(message));
 }
 
@@ -144,6 +148,7 @@ void GroupClient::ReadLoop() {
   v1::CoordinatorMessage message;
   while (stream_->wire->Read(&message)) {
     if (message.has_welcome()) {
+      if (context_.attention != nullptr) context_.attention->SetEpoch(message.epoch());
       std::lock_guard<std::mutex> lock(mutex_);
       epoch_ = message.epoch();
       if (message.welcome().heartbeat_interval_us() > 0) {
@@ -274,6 +279,31 @@ void GroupClient::Ended(const JobResult& result) {
   ended.set_strategy(result.strategy);
   ended.set_exchanged_bytes(result.exchanged_bytes);
   for (uint64_t bytes : result.kv_bytes_per_worker) ended.add_kv_bytes_per_worker(bytes);
+  Report(std::move(message));
+}
+
+void GroupClient::AttentionOpened(const std::string& job) {
+  v1::RankMessage message;
+  message.mutable_attention_opened()->set_job_id(job);
+  Report(std::move(message));
+}
+
+void GroupClient::AttentionRan(const AttentionFigures& figures) {
+  v1::RankMessage message;
+  v1::AttentionRan& ran = *message.mutable_attention_ran();
+  ran.set_error_code(static_cast<int32_t>(figures.error.code()));
+  ran.set_error(std::string(figures.error.message()));
+  v1::AttendFinished& to = *ran.mutable_figures();
+  to.set_job_id(figures.id);
+  to.set_run_us(figures.run_us);
+  to.set_workers(figures.workers);
+  to.set_strategy(figures.strategy);
+  to.set_strategy_reason(figures.strategy_reason);
+  to.set_pass_kv_us(figures.pass_kv_us);
+  to.set_pass_q_us(figures.pass_q_us);
+  to.set_exchanged_bytes(figures.exchanged_bytes);
+  to.set_skipped_steps(figures.skipped_steps);
+  for (uint64_t bytes : figures.memory_bytes_per_worker) to.add_memory_bytes_per_worker(bytes);
   Report(std::move(message));
 }
 

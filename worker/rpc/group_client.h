@@ -21,13 +21,14 @@
 namespace rondo {
 
 struct RankIdentity {
-  std::string coordinator;  // HOST:PORT
-  std::string launch_id;    // the same on all ranks of a launch
-  std::string model_sha256;
+  std::string coordinator;   // HOST:PORT
+  std::string launch_id;     // the same on all ranks of a launch
+  std::string model_sha256;  // empty: no model
   std::string model_name;
   std::string transport;
   std::string cpus;  // CPU set, e.g. "0-1"
   uint64_t kv_memory_bytes = 0;
+  std::string data_address;  // of this rank's data server
 };
 
 // Why a rank stopped, and how the process should end.
@@ -65,6 +66,8 @@ class GroupClient : public ReportSink {
   void Logits(const std::string& job, int64_t step, absl::Span<const float> logits) override;
   void Token(const std::string& job, int64_t step, int32_t token, bool is_end) override;
   void Ended(const JobResult& result) override;
+  void AttentionOpened(const std::string& job) override;
+  void AttentionRan(const AttentionFigures& figures) override;
 
  private:
   struct Stream;  // gRPC types stay in the .cc

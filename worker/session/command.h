@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/sampler/sampler.h"
+#include "rondo/attention_job.h"
 
 namespace rondo {
 
@@ -24,6 +25,19 @@ struct StartJob {
   uint64_t request_number = 0;
 };
 
+// Makes room for an attention job and takes its pieces from then on.
+struct OpenAttention {
+  std::string id;
+  std::string token;  // what data calls must show
+  AttentionJobSpec spec;
+  int ring_size = 0;  // ranks [0, ring_size) take part; 0: all
+};
+
+struct RunAttention {
+  std::string id;
+};
+
+// Ends a job of either kind, at any stage.
 struct CancelJob {
   std::string id;
   std::string reason;
@@ -34,7 +48,7 @@ struct NoCommand {};
 
 struct Command {
   uint64_t number = 0;  // from 1, the same on every rank
-  std::variant<NoCommand, StartJob, CancelJob> what;
+  std::variant<NoCommand, StartJob, CancelJob, OpenAttention, RunAttention> what;
 };
 
 }  // namespace rondo

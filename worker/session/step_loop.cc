@@ -12,10 +12,11 @@
 namespace rondo {
 
 StepLoop::StepLoop(const WorkerContext& context, CommandQueue& commands, ReportSink* sink)
-    : context_(context),
-      commands_(commands),
-      sink_(sink),
-      decoder_(context.model->config, context.model->weights, *context.kernels.dense, context.compute, *context.pool) {}
+    : context_(context), commands_(commands), sink_(sink), attention_(context, sink) {
+  if (context.model == nullptr) return;
+  decoder_.emplace(context.model->config, context.model->weights, *context.kernels.dense, context.compute,
+                   *context.pool);
+}
 
 absl::Status StepLoop::Run() {
   for (;;) {
@@ -37,12 +38,10 @@ absl::Status StepLoop::Step() {
   if (absl::Status status = ApplyCommands(through); !status.ok()) return status;
 
   outcomes_.assign(active_.size(), StepOutcome{});
-  uint64_t kv_bytes = 0;
-  for (const auto& job : active_) kv_bytes += job->kv_bytes();
-  kv_used_bytes_ = kv_bytes;
+  kv_used_bytes_ = KvBytesHeld();
   for (size_t i = 0; i < active_.size(); ++i) {
     if (!active_[i]->takes_part()) continue;
-    absl::StatusOr<StepOutcome> outcome = active_[i]->Step(decoder_);
+    absl::StatusOr<StepOutcome> outcome = active_[i]->Step(*decoder_);
     if (!outcome.ok()) return outcome.status();
     outcomes_[i] = *outcome;
   }
@@ -96,6 +95,8 @@ absl::Status StepLoop::ApplyCommands(uint64_t through) {
   for (Command& command : *commands) {
     absl::Status status;
     if (auto* start = std::get_if<StartJob>(&command.what)) status = Start(std::move(*start));
+    if (auto* open = std::get_if<OpenAttention>(&command.what)) status = Open(std::move(*open));
+    if (auto* run = std::get_if<RunAttention>(&command.what)) status = attention_.Run(run->id, ++job_sequence_);
     if (auto* cancel = std::get_if<CancelJob>(&command.what)) status = Cancel(*cancel);
     if (!status.ok()) return status;
   }
@@ -106,6 +107,10 @@ absl::Status StepLoop::ApplyCommands(uint64_t through) {
 absl::Status StepLoop::Start(StartJob start) {
   std::shared_ptr<std::atomic<bool>> cancelled = CancelFlag(start.id);
   ++job_sequence_;
+  if (context_.model == nullptr) {
+    EndJob(start.id, absl::FailedPreconditionError("this group has no model: it takes attention jobs only"));
+    return absl::OkStatus();
+  }
   if (start.reference) {
     // Rank 0 alone; the others wait at the head of the next step.
     if (context_.transport->rank() == 0) RunReferenceJob(context_, start, *cancelled, *sink_);
@@ -123,32 +128,51 @@ absl::Status StepLoop::Start(StartJob start) {
     active_.push_back(*std::move(job));
     return absl::OkStatus();
   }
-  // The job's own end, not the group's: other jobs go on.
-  if (sink_ != nullptr) {
-    JobResult result;
-    result.id = id;
-    result.finish_reason = "error";
-    // To the coordinator UNAVAILABLE means that peers are lost, and they are all here.
-    result.error = absl::IsUnavailable(verdict->why) ? absl::InternalError(verdict->why.message()) : verdict->why;
-    sink_->Ended(result);
-  }
+  // The job's own end, not the group's: other jobs go on. To the coordinator UNAVAILABLE means that peers are lost, and
+  // they are all here.
+  EndJob(id, absl::IsUnavailable(verdict->why) ? absl::InternalError(verdict->why.message()) : verdict->why);
+  return absl::OkStatus();
+}
+
+absl::Status StepLoop::Open(OpenAttention open) {
+  const std::string id = open.id;
+  absl::StatusOr<bool> opened = attention_.Open(std::move(open), KvBytesHeld(), CancelFlag(id));
+  if (!opened.ok()) return opened.status();
+  if (*opened) return absl::OkStatus();
   std::lock_guard<std::mutex> lock(flags_mutex_);
   flags_.erase(id);
   return absl::OkStatus();
 }
 
+void StepLoop::EndJob(const std::string& job, absl::Status error) {
+  if (sink_ != nullptr) {
+    JobResult result;
+    result.id = job;
+    result.finish_reason = "error";
+    result.error = std::move(error);
+    sink_->Ended(result);
+  }
+  std::lock_guard<std::mutex> lock(flags_mutex_);
+  flags_.erase(job);
+}
+
+uint64_t StepLoop::KvBytesHeld() const {
+  uint64_t bytes = attention_.held_bytes();
+  for (const auto& job : active_) bytes += job->kv_bytes();
+  return bytes;
+}
+
 absl::StatusOr<std::unique_ptr<ActiveJob>> StepLoop::MakeReady(StartJob start,
                                                                std::shared_ptr<std::atomic<bool>> cancelled) {
-  uint64_t used = 0;
-  for (const auto& job : active_) used += job->kv_bytes();
   try {
-    return ActiveJob::Create(context_, std::move(start), std::move(cancelled), job_sequence_, used, sink_);
+    return ActiveJob::Create(context_, std::move(start), std::move(cancelled), job_sequence_, KvBytesHeld(), sink_);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("out of memory");
   }
 }
 
 absl::Status StepLoop::Cancel(const CancelJob& cancel) {
+  attention_.Close(cancel.id);
   for (size_t i = 0; i < active_.size(); ++i) {
     if (active_[i]->id() != cancel.id) continue;
     if (absl::Status status = active_[i]->Finish({Outcome::kCancelled, 0}); !status.ok()) return status;

@@ -6,12 +6,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "model/decoder/decoder.h"
 #include "worker/session/active_job.h"
+#include "worker/session/attention_jobs.h"
 #include "worker/session/command_queue.h"
 #include "worker/session/report.h"
 #include "worker/session/worker_context.h"
@@ -40,14 +42,18 @@ class StepLoop {
   absl::Status ApplyOutcomes(const std::vector<StepOutcome>& outcomes);
   absl::Status ApplyCommands(uint64_t through);
   absl::Status Start(StartJob start);
+  absl::Status Open(OpenAttention open);
   absl::StatusOr<std::unique_ptr<ActiveJob>> MakeReady(StartJob start, std::shared_ptr<std::atomic<bool>> cancelled);
   absl::Status Cancel(const CancelJob& cancel);
+  void EndJob(const std::string& job, absl::Status error);
+  uint64_t KvBytesHeld() const;
   std::shared_ptr<std::atomic<bool>> CancelFlag(const std::string& job);
 
   const WorkerContext& context_;
   CommandQueue& commands_;
   ReportSink* sink_;
-  Decoder decoder_;
+  std::optional<Decoder> decoder_;  // none without a model
+  AttentionJobs attention_;
   std::vector<std::unique_ptr<ActiveJob>> active_;
   std::vector<StepOutcome> outcomes_;  // of the last step, by active job; rank 0's are the ones that count
   std::vector<std::byte> control_;

@@ -16,9 +16,12 @@
 
 namespace rondo {
 
+class AttentionStore;
+
 struct WorkerContext {
-  std::shared_ptr<const LoadedModel> model;
+  std::shared_ptr<const LoadedModel> model;  // null: attention jobs only
   std::shared_ptr<const Tokenizer> tokenizer;
+  AttentionStore* attention = nullptr;  // where data calls find attention jobs; null: none are taken
   KernelSet kernels;
   ComputeMode compute = ComputeMode::kF32;
   KvType kv_type = KvType::kF32;
