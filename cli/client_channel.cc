@@ -1,5 +1,6 @@
 #include "cli/client_channel.h"
 
+#include "base/address.h"
 #include <chrono>
 #include <cstdlib>
 
@@ -18,6 +19,7 @@ void AddCoordinatorOption(CLI::App& command, std::string* address) {
   command.add_option("--coordinator", *address, "Address of the coordinator")
       ->envname("RONDO_COORDINATOR")
       ->type_name("HOST:PORT")
+      ->check(CheckAddress)
       ->capture_default_str();
 }
 

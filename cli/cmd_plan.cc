@@ -1,8 +1,10 @@
 // rondo plan: what a job would take, before anybody waits for it.
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -38,8 +40,14 @@ struct Options {
 
 constexpr int kMostMeasuredRanks = 64;
 
+// What programs can still have, page cache included: MemAvailable. 0 when /proc cannot be read.
 uint64_t MachineMemoryBytes() {
-  return static_cast<uint64_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  std::ifstream info("/proc/meminfo");
+  std::string name, unit;
+  for (uint64_t kib = 0; info >> name >> kib >> unit;) {
+    if (name == "MemAvailable:") return kib << 10;
+  }
+  return 0;
 }
 
 // Rates as given: one rate of arithmetic for everything, one of memory for weights and KV.
@@ -69,8 +77,8 @@ absl::StatusOr<CostShape> ShapeOf(const Options& o, KvType kv_type) {
   return ShapeOfModel(*config, std::filesystem::file_size(o.ranks.model), kv_type);
 }
 
-// With P = 0 cached tokens pass-KV sends less than pass-Q as long as KV heads are under half of the query heads; the
-// one row of a decode step is on every rank, so that only partials travel.
+// The times above are pass-KV's. Without cached tokens pass-Q sends as many queries as there are keys, and float
+// partials back, so it is not worth a thought before ranks have measured what a worker's --strategy auto decides by.
 const char* PrefillStrategy(int world) { return world == 1 ? "local" : "pass-kv"; }
 const char* DecodeStrategy(int world) { return world == 1 ? "local" : "exchange of partials"; }
 
@@ -136,6 +144,17 @@ int RunPlan(Options o) {
   if (tokens->size() != 1) return Fail(kUsage, "--tokens: one number", "for tables of many, see: rondo bench scale");
   o.tokens = tokens->front();
   const bool given = o.rate > 0;
+  if (std::isnan(o.rate) || std::isnan(o.bandwidth) || std::isnan(o.memory_rate) || std::isnan(o.latency_us)) {
+    return Fail(kUsage, "--rate, --bandwidth, --memory-rate, --latency-us: NaN is no rate", "see: rondo plan --help");
+  }
+  if (!given && (o.bandwidth > 0 || o.memory_rate > 0)) {
+    return Fail(kUsage, "--bandwidth and --memory-rate describe a cluster, and want its --rate",
+                "leave them out to measure this machine");
+  }
+  if (given && !o.ranks.worker_arguments.empty() && (o.threads > 0 || !o.compute.empty())) {
+    return Fail(kUsage, "--threads and --compute are for measuring, which --rate replaces",
+                "leave out one or the other");
+  }
   if (given != (o.bandwidth > 0) && o.ranks.workers > 1) {
     return Fail(kUsage, "--rate and --bandwidth go together", "give both, or neither to measure this machine");
   }

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "base/address.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/exit_codes.h"
@@ -95,6 +96,7 @@ void AddUpCommand(CLI::App& app, RunCommand* run) {
   command->add_option("--model", o->model, "The model, a GGUF file; without one, attention jobs only (rondo attend)")
       ->type_name("FILE");
   command->add_option("--listen", o->listen, "Where the coordinator listens; port 0 takes a free one")
+      ->check(CheckAddress)
       ->type_name("HOST:PORT")
       ->capture_default_str();
   command->add_option("--transport", o->transport, "How ranks talk: mpi (a process each) or loopback (threads of one)")

@@ -94,7 +94,16 @@ void Reattach(Client& client, absl::Time deadline, Interrupt& interrupt, const G
         if (!outcome->local.ok()) Cancel(client, outcome->id);
         return;
       }
-      give_up = absl::Now() + kReattachPatience;
+      // A job that is over has a text to come only if its model does: that wait has its end, too.
+      const bool over = job.state() != "queued" && job.state() != "running";
+      if (!over) give_up = absl::Now() + kReattachPatience;
+      if (absl::Now() >= give_up) {
+        outcome->status = grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                                       absl::StrCat("job ", outcome->id, " is ", job.state(),
+                                                    ", and no group with its model is there to tell its ",
+                                                    "text; later: rondo jobs ", outcome->id));
+        return;
+      }
     } else if (status.error_code() == grpc::StatusCode::NOT_FOUND) {
       outcome->status =
           grpc::Status(status.error_code(), absl::StrCat("the coordinator that came back does not know job ",

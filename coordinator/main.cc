@@ -9,7 +9,9 @@
 #include <string>
 #include <thread>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/address.h"
 #include "base/log.h"
 #include "coordinator/rpc/server.h"
 
@@ -80,6 +82,17 @@ absl::Status OpenJournal(const std::string& path, std::unique_ptr<Journal>* jour
   }
   LogInfo("journal ", path, ": ", history->Unfinished().size(), " unfinished jobs");
   return absl::OkStatus();
+}
+
+// CLI::Range lets NaN through.
+CLI::Validator Finite(double least, double most) {
+  return CLI::Validator(
+      [least, most](std::string& text) -> std::string {
+        double value = 0;
+        if (absl::SimpleAtod(text, &value) && value >= least && value <= most) return {};
+        return absl::StrCat(text, " is not a number from ", least, " to ", most);
+      },
+      "FLOAT");
 }
 
 // Waits for signals on a thread of its own; all other threads have them blocked.
@@ -174,10 +187,13 @@ int Run(const Flags& flags) {
 }  // namespace rondo::coordinator
 
 int main(int argc, char** argv) {
+  using rondo::coordinator::Finite;
   using rondo::coordinator::Flags;
   Flags flags;
   CLI::App app(rondo::coordinator::kExamples, "rondo-coordinator");
-  app.add_option("--listen", flags.listen, "HOST:PORT; port 0 takes a free one")->capture_default_str();
+  app.add_option("--listen", flags.listen, "HOST:PORT; port 0 takes a free one")
+      ->check(rondo::CheckAddress)
+      ->capture_default_str();
   app.add_option("--journal", flags.journal,
                  "file that keeps jobs over restarts, or none (default: journal-PORT in "
                  "$RONDO_STATE, $XDG_STATE_HOME/rondo or ~/.local/state/rondo)");
@@ -190,16 +206,16 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app.add_option("--grace", flags.grace_s, "seconds from SIGTERM to the end")
-      ->check(CLI::Range(0.0, 86400.0))
+      ->check(Finite(0.0, 86400.0))
       ->capture_default_str();
   app.add_option("--group-wait", flags.group_wait_s, "seconds a job without a deadline waits for a group")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(Finite(0.0, 1e6))
       ->capture_default_str();
   app.add_option("--rank-timeout", flags.rank_timeout_s, "seconds of silence after which a rank is lost")
-      ->check(CLI::Range(0.1, 3600.0))
+      ->check(Finite(0.1, 3600.0))
       ->capture_default_str();
   app.add_option("--forming-timeout", flags.forming_timeout_s, "seconds for all ranks of a group to join")
-      ->check(CLI::Range(0.1, 86400.0))
+      ->check(Finite(0.1, 86400.0))
       ->capture_default_str();
   app.add_option("--upload-wait", flags.upload_wait_s, "seconds an attention job waits for its tensors")
       ->check(CLI::Range(0.1, 1e6))

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "absl/strings/numbers.h"
+#include "base/address.h"
 
 namespace rondo {
 namespace {
@@ -31,6 +32,7 @@ int ParseWorkerOptions(int argc, char** argv, WorkerOptions* options) {
   std::string transport = "mpi";
   app.add_option("--coordinator", o.coordinator, "Where the coordinator listens")
       ->envname("RONDO_COORDINATOR")
+      ->check(CheckAddress)
       ->capture_default_str();
   app.add_option("--model", o.model, "GGUF file; without one the ring takes attention jobs only");
   app.add_flag("--check-model", o.check_model, "Validate the file, print one line, exit 0 or 1");
@@ -74,8 +76,8 @@ int ParseWorkerOptions(int argc, char** argv, WorkerOptions* options) {
     std::cerr << (o.check_model ? "--check-model" : "--measure") << " needs --model FILE\n";
     return 2;
   }
-  if (o.data_listen.find(':') == std::string::npos) {
-    std::cerr << "--data-listen: \"" << o.data_listen << "\" is not HOST:PORT\n";
+  if (const std::string wrong = CheckAddress(o.data_listen); !wrong.empty()) {
+    std::cerr << "--data-listen: " << wrong << "\n";
     return 2;
   }
   if (o.mpi && o.ranks != 1) {

@@ -13,7 +13,8 @@
 namespace rondo::cli {
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 24;  // of any size: products of three stay far below 2^63 as doubles
+constexpr int64_t kMost = int64_t{1} << 20;  // of any size
+constexpr double kMostBytes = 0x1p60;        // of weights
 
 absl::StatusOr<int64_t> Number(const std::string& name, absl::string_view text) {
   int64_t value = 0;
@@ -78,6 +79,10 @@ absl::StatusOr<CostShape> ParseShape(std::string_view text) {
   }
   if (bits > 64) return absl::InvalidArgumentError(absl::StrCat("--shape weight_bits: ", bits, " is above 64"));
   const double parameters = shape.LayerParameters() + 2 * shape.OutputParameters();  // the embedding, too
+  if (parameters * static_cast<double>(bits) / 8 > kMostBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--shape: ", parameters, " weights of ", bits, " bits are above 2^60 bytes"));
+  }
   shape.weight_bytes = static_cast<uint64_t>(std::ceil(parameters * static_cast<double>(bits) / 8));
   return shape;
 }

@@ -1,6 +1,7 @@
 #include "coordinator/core/membership.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -241,6 +242,18 @@ bool Membership::any_ready_without_model() const {
     const Group& group = entry.second;
     return group.state == State::kReady && group.members.begin()->second.hello.fingerprint.model_sha256.empty();
   });
+}
+
+std::vector<std::string> Membership::ReadyKeys() const {
+  std::map<uint64_t, std::string, std::greater<>> by_epoch;
+  for (const auto& [launch, group] : groups_) {
+    if (group.state != State::kReady || group.members.empty()) continue;
+    const Fingerprint& fingerprint = group.members.begin()->second.hello.fingerprint;
+    if (!fingerprint.model_sha256.empty()) by_epoch[group.epoch] = BitsKey(fingerprint);
+  }
+  std::vector<std::string> keys;
+  for (auto& [epoch, key] : by_epoch) keys.push_back(std::move(key));
+  return keys;
 }
 
 std::vector<ConnectionId> Membership::Connections(uint64_t epoch) const {

@@ -101,6 +101,8 @@ class Membership {
   const std::map<std::string, Group>& groups() const { return groups_; }
   bool any_ready() const;
   bool any_ready_without_model() const;
+  // BitsKey of every ready group that has a model, newest epoch first.
+  std::vector<std::string> ReadyKeys() const;
   // Connections of a ready group, by rank; empty otherwise.
   std::vector<ConnectionId> Connections(uint64_t epoch) const;
   // The ready group this connection belongs to; 0 if none.

@@ -209,10 +209,14 @@ void Engine::Perform(const MembershipActions& actions) {
     {
       const std::lock_guard lock(state_mutex_);
       // A group without a model does not hide one that has it.
-      if (auto model = ModelOf(group.bits_key)) current_ = CurrentModel{std::move(model), group.bits_key};
+      ChooseModel();
     }
     model_wake_.notify_all();
     Step(GroupReadyEvent{group});
+  }
+  if (!actions.lost.empty()) {
+    const std::lock_guard lock(state_mutex_);
+    ChooseModel();
   }
   for (const GroupLostEvent& lost : actions.lost) LogWarning("epoch ", lost.epoch, " is lost: ", lost.reason);
   for (const auto& departure : actions.leave) {
@@ -220,6 +224,19 @@ void Engine::Perform(const MembershipActions& actions) {
     CloseLink(departure.connection, [&](RankLink& link) { link.Leave(epoch, LeaveCommand{departure.reason, false}); });
   }
   for (const GroupLostEvent& lost : actions.lost) Step(lost);
+}
+
+// The model at hand stays as long as a group serves it, then the newest ready group's takes its place. With no ready
+// group it stays too: its group may be on its way back, and jobs are queued for it meanwhile.
+void Engine::ChooseModel() {
+  const std::vector<std::string> ready = membership_.ReadyKeys();
+  if (current_ && std::find(ready.begin(), ready.end(), current_->bits_key) != ready.end()) return;
+  for (const std::string& key : ready) {
+    if (std::shared_ptr<const ModelInfo> model = ModelOf(key)) {
+      current_ = CurrentModel{std::move(model), key};
+      return;
+    }
+  }
 }
 
 void Engine::CloseLink(ConnectionId connection, const std::function<void(RankLink&)>& last_words) {

@@ -110,6 +110,7 @@ class Engine {
   absl::Status CompactNow();
   void CloseLink(ConnectionId connection, const std::function<void(RankLink&)>& last_words);
   std::shared_ptr<const ModelInfo> ModelOf(const std::string& bits_key) const;
+  void ChooseModel();  // which model new requests meet; state_mutex_ held
 
   const EngineOptions options_;
   const int64_t clock_offset_us_;

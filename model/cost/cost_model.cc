@@ -8,6 +8,10 @@
 namespace rondo {
 namespace {
 
+// Counts are large where a shape is: past this they are shown as this.
+constexpr double kMostBytes = 0x1p62;
+uint64_t Bytes(double bytes) { return static_cast<uint64_t>(std::min(bytes, kMostBytes)); }
+
 // Blocks of the rank that has most: zigzag pieces are whole blocks, so a short prompt is not cut evenly.
 double BlocksOfRank(int64_t tokens, int world) {
   const int64_t blocks = std::max<int64_t>(1, BlocksFor(tokens));
@@ -72,8 +76,8 @@ void PlanMemory(const CostShape& shape, const CostRequest& request, const RankRa
       BlocksOfRank(request.prompt_tokens + request.answer_tokens, request.world) * static_cast<double>(kBlockTokens);
   const double rows = BlocksOfRank(request.prompt_tokens, request.world) * static_cast<double>(kBlockTokens);
   plan->weight_bytes = shape.weight_bytes / std::max<uint64_t>(1, rates.shared_weight_ranks);
-  plan->kv_bytes = static_cast<uint64_t>(kv_tokens * static_cast<double>(shape.KvBytesPerToken()));
-  plan->buffer_bytes = request.world == 1 ? 0 : static_cast<uint64_t>(2 * LayerKvBytes(shape, rows));
+  plan->kv_bytes = Bytes(kv_tokens * static_cast<double>(shape.KvBytesPerToken()));
+  plan->buffer_bytes = request.world == 1 ? 0 : Bytes(2 * LayerKvBytes(shape, rows));
   // A row's residual, q, attended q, k, v, cos and sin; and its partials, of which about 1 + log2(world) wait for a
   // sibling while blocks come round.
   const double width = static_cast<double>(shape.q_heads * shape.head_dim);
@@ -81,8 +85,9 @@ void PlanMemory(const CostShape& shape, const CostRequest& request, const RankRa
   const double row_bytes =
       4 * (static_cast<double>(shape.embedding) + 2 * width + 2 * kv_width + static_cast<double>(shape.head_dim)) +
       (request.world == 1 ? 0 : (1 + std::log2(request.world)) * NodeBytes(shape));
-  plan->activation_bytes = static_cast<uint64_t>(rows * row_bytes);
-  plan->rank_bytes = plan->weight_bytes + plan->kv_bytes + plan->buffer_bytes + plan->activation_bytes;
+  plan->activation_bytes = Bytes(rows * row_bytes);
+  plan->rank_bytes = Bytes(static_cast<double>(plan->weight_bytes) + static_cast<double>(plan->kv_bytes) +
+                           static_cast<double>(plan->buffer_bytes) + static_cast<double>(plan->activation_bytes));
   plan->fits = rates.memory_bytes == 0 || plan->rank_bytes <= rates.memory_bytes;
 }
 

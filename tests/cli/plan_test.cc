@@ -30,9 +30,12 @@ TEST(ShapeOption, NamesWhatIsWrong) {
   EXPECT_THAT(message("layers=3,layers=4"), HasSubstr("layers=4"));
   EXPECT_THAT(message("leyers=3"), HasSubstr("leyers=3"));
   EXPECT_THAT(message("layers=0"), HasSubstr("layers: 0"));
-  EXPECT_THAT(message("layers=99999999999"), HasSubstr("16777216"));
+  EXPECT_THAT(message("layers=99999999999"), HasSubstr("1048576"));
   EXPECT_THAT(message("heads=32/5x64"), HasSubstr("5 KV heads do not divide 32"));
   EXPECT_THAT(message("heads=32"), HasSubstr("32/8x128"));
+  EXPECT_THAT(message("layers=1048576,embedding=1048576,feed_forward=1048576,heads=1048576/1048576x1048576,vocab=1,"
+                      "weight_bits=16"),
+              HasSubstr("above 2^60 bytes"));
 }
 
 constexpr char kLine[] =

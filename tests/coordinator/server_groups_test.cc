@@ -86,6 +86,48 @@ TEST_F(ServerTest, AKernelFamilyOfItsOwnMayNotJoinAGroup) {
   }
 }
 
+// A worker of another mode comes and goes: new jobs meet the group that is there, not the one that was.
+TEST_F(ServerTest, AGroupThatLeftDoesNotKeepItsModelInForce) {
+  StartServer();
+  const auto grouped = Group("a");
+  v1::Hello other = MakeHello("b", 0, 1);
+  other.mutable_fingerprint()->set_compute("another");
+  auto passing = Rank(other);
+  EXPECT_GT(passing->WaitWelcome().epoch(), 0u);
+  Call first(*stub_, TextRequest("abc", 1));
+  EXPECT_TRUE(grouped[0]->WaitStart().has_start()) << "the model at hand stays while its group is there";
+  passing.reset();
+  auto third = Rank(other);
+  third->WaitWelcome();
+  third.reset();
+  for (int i = 0; i < 500; ++i) {
+    int ready = 0;
+    for (const auto& group : Cluster().groups()) ready += group.state() == "ready" ? 1 : 0;
+    if (ready == 1) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  Call second(*stub_, TextRequest("abcd", 1));
+  EXPECT_TRUE(grouped[0]->WaitStart().has_start());
+}
+
+TEST_F(ServerTest, TheNextReadyGroupsModelTakesOver) {
+  StartServer();
+  auto first = Group("a");
+  v1::Hello other = MakeHello("b", 0, 1);
+  other.mutable_fingerprint()->set_compute("another");
+  auto next = Rank(other);
+  next->WaitWelcome();
+  first.clear();
+  for (int i = 0; i < 500; ++i) {
+    int ready = 0;
+    for (const auto& group : Cluster().groups()) ready += group.state() == "ready" ? 1 : 0;
+    if (ready == 1) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  Call call(*stub_, TextRequest("abc", 1));
+  EXPECT_TRUE(next->WaitStart().has_start());
+}
+
 TEST_F(ServerTest, StatusShowsRanksInTheirOrderHoweverTheyJoined) {
   StartServer();
   std::vector<std::unique_ptr<FakeRank>> ranks;
