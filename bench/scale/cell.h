@@ -37,6 +37,7 @@ class CellMeter {
   Transport& transport_;
   absl::Time start_;
   double cpu_start_ = 0;
+  double transport_start_ = 0;
 };
 
 // Attention alone over generated tensors. Collective.

@@ -5,6 +5,11 @@
 #include "bench/scale/cell.h"
 
 namespace rondo {
+namespace {
+
+constexpr char kTransportThread[] = "rondo-mpi";
+
+}  // namespace
 
 void CellMeter::Base(RankRecord& record) {
   std::ofstream("/proc/self/clear_refs") << "5";  // VmHWM starts again from what is resident
@@ -16,6 +21,7 @@ absl::Status CellMeter::Start() {
   std::vector<absl::Span<std::byte>> parts;
   for (std::byte& byte : bytes) parts.push_back(absl::MakeSpan(&byte, 1));
   if (absl::Status s = transport_.AllGather(parts, absl::Now() + absl::Minutes(10)); !s.ok()) return s;
+  transport_start_ = ThreadCpuSeconds(kTransportThread);
   start_ = absl::Now();
   cpu_start_ = ProcessCpuSeconds();
   return absl::OkStatus();
@@ -24,6 +30,7 @@ absl::Status CellMeter::Start() {
 void CellMeter::Stop(RankRecord& record) const {
   record.elapsed = absl::Now() - start_;
   record.cpu_seconds = ProcessCpuSeconds() - cpu_start_;
+  record.transport_cpu_seconds = ThreadCpuSeconds(kTransportThread) - transport_start_;
   record.peak_bytes = ProcessMemory("VmHWM");
   record.rank = transport_.rank();
 }

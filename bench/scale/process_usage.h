@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -18,6 +19,19 @@ inline double ProcessCpuSeconds() {
   getrusage(RUSAGE_SELF, &usage);
   const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * t.tv_usec; };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// CPU time of the threads of this process that have this name; exact where the kernel keeps schedstat, else 0.
+inline double ThreadCpuSeconds(std::string_view name) {
+  double seconds = 0;
+  std::error_code ignored;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", ignored)) {
+    std::string comm;
+    std::getline(std::ifstream(task.path() / "comm"), comm);
+    uint64_t ns = 0;
+    if (comm == name && std::ifstream(task.path() / "schedstat") >> ns) seconds += 1e-9 * static_cast<double>(ns);
+  }
+  return seconds;
 }
 
 // A field of /proc/self/status in bytes: VmRSS, VmHWM (the peak). 0 where there is none.

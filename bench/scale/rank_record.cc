@@ -40,6 +40,7 @@ Json ToJson(const RankRecord& record) {
               {"host", record.host},
               {"seconds", absl::ToDoubleSeconds(record.elapsed)},
               {"cpu_seconds", record.cpu_seconds},
+              {"transport_cpu_seconds", record.transport_cpu_seconds},
               {"base_bytes", record.base_bytes},
               {"peak_bytes", record.peak_bytes},
               {"sent_bytes", record.sent_bytes},

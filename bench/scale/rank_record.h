@@ -25,10 +25,11 @@ struct StepRecord {
 struct RankRecord {
   int rank = 0;
   std::string host;
-  absl::Duration elapsed;   // from the starting barrier to this rank's last result
-  double cpu_seconds = 0;   // of the whole process in that time, the transport's thread included
-  uint64_t base_bytes = 0;  // resident before the cell's data was made
-  uint64_t peak_bytes = 0;  // VmHWM when the last result was there
+  absl::Duration elapsed;            // from the starting barrier to this rank's last result
+  double cpu_seconds = 0;            // of the whole process in that time, the transport's thread included
+  double transport_cpu_seconds = 0;  // of that, the transport's own thread
+  uint64_t base_bytes = 0;           // resident before the cell's data was made
+  uint64_t peak_bytes = 0;           // VmHWM when the last result was there
   uint64_t sent_bytes = 0;
   int64_t skipped_steps = 0;
   std::vector<StepRecord> steps;

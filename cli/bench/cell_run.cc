@@ -19,6 +19,7 @@ RankRun ReadRank(const Json& json) {
   json.at("host").get_to(rank.host);
   json.at("seconds").get_to(rank.seconds);
   json.at("cpu_seconds").get_to(rank.cpu_seconds);
+  json.at("transport_cpu_seconds").get_to(rank.transport_cpu_seconds);
   json.at("base_bytes").get_to(rank.base_bytes);
   json.at("peak_bytes").get_to(rank.peak_bytes);
   json.at("sent_bytes").get_to(rank.sent_bytes);

@@ -26,7 +26,8 @@ struct RankRun {
   std::string host;
   double seconds = 0;
   double cpu_seconds = 0;
-  uint64_t base_bytes = 0;  // resident before the cell's data was made
+  double transport_cpu_seconds = 0;  // of that, the transport's own thread
+  uint64_t base_bytes = 0;           // resident before the cell's data was made
   uint64_t peak_bytes = 0;
   uint64_t sent_bytes = 0;
   int64_t skipped_steps = 0;

@@ -32,6 +32,7 @@ Json RanksJson(const CellRun& run) {
                          {"host", rank.host},
                          {"seconds", rank.seconds},
                          {"cpu_seconds", rank.cpu_seconds},
+                         {"transport_cpu_seconds", rank.transport_cpu_seconds},
                          {"peak_bytes", rank.peak_bytes},
                          {"base_bytes", rank.base_bytes},
                          {"sent_bytes", rank.sent_bytes},

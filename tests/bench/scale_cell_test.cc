@@ -96,8 +96,8 @@ TEST(GatherJson, ComesInRankOrder) {
   OnRing(4, [&](Transport& t) {
     auto gathered = GatherJson(t, {{"rank", t.rank()}, {"pad", std::string(t.rank() * 10000, 'x')}});
     ASSERT_TRUE(gathered.ok());
+    EXPECT_EQ(gathered->size(), t.rank() == 0 ? 4u : 0u);
     if (t.rank() == 0) all = *gathered;
-    if (t.rank() != 0) EXPECT_TRUE(gathered->empty());
   });
   ASSERT_EQ(all.size(), 4u);
   for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(all[rank]["rank"], rank);
@@ -151,7 +151,7 @@ TEST(TensorCell, GivesTheBitsOfOneWorkerAndCountsItsBytes) {
     });
     if (world == 1) digest = outcomes[0].digest;
     EXPECT_EQ(outcomes[0].digest, digest) << world << " " << strategy;
-    if (world > 1) EXPECT_EQ(outcomes[0].strategy, strategy);
+    EXPECT_EQ(outcomes[0].strategy, world > 1 ? strategy : outcomes[0].strategy);
     EXPECT_EQ(outcomes[0].digest.size(), 64u);
     for (const CellOutcome& outcome : outcomes) {
       uint64_t sent = 0;

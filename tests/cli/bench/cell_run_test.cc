@@ -13,10 +13,10 @@ using ::testing::HasSubstr;
 constexpr char kRun[] = R"({"tokens":256,"workers":2,"threads":3,"model":"m","heads":"4/2x8","kv_type":"bf16",
   "kernels":"avx2","transport":"mpi","strategy":"pass-q","digest":"ab","attention_flops":5,"seconds":0.25,
   "cpu_seconds":0.5,"ranks":[
-  {"rank":0,"host":"x","seconds":0.25,"cpu_seconds":0.2,"base_bytes":7,"peak_bytes":9,"sent_bytes":11,
+  {"rank":0,"host":"x","seconds":0.25,"cpu_seconds":0.2,"transport_cpu_seconds":0.05,"base_bytes":7,"peak_bytes":9,"sent_bytes":11,
    "skipped_steps":1,"steps":[{"begin_us":1,"posted_us":2,"compute_us":3,"wait_us":4,"sent_bytes":5,
    "everybody":true}]},
-  {"rank":1,"host":"y","seconds":0.2,"cpu_seconds":0.3,"base_bytes":7,"peak_bytes":8,"sent_bytes":0,
+  {"rank":1,"host":"y","seconds":0.2,"cpu_seconds":0.3,"transport_cpu_seconds":0,"base_bytes":7,"peak_bytes":8,"sent_bytes":0,
    "skipped_steps":0,"steps":[]}]})";
 
 TEST(CellRun, ReadsEveryField) {
@@ -34,6 +34,8 @@ TEST(CellRun, ReadsEveryField) {
   EXPECT_EQ(run->cpu_seconds, 0.5);
   ASSERT_EQ(run->ranks.size(), 2u);
   EXPECT_EQ(run->ranks[0].host, "x");
+  EXPECT_EQ(run->ranks[0].cpu_seconds, 0.2);
+  EXPECT_EQ(run->ranks[0].transport_cpu_seconds, 0.05);
   EXPECT_EQ(run->ranks[0].base_bytes, 7u);
   EXPECT_EQ(run->ranks[0].peak_bytes, 9u);
   EXPECT_EQ(run->ranks[0].sent_bytes, 11u);

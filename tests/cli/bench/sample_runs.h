@@ -20,7 +20,7 @@ inline CellRun OneWorker(int64_t tokens = 4096) {
   run.attention_flops = 2e9;
   run.seconds = 1;
   run.cpu_seconds = 1;
-  run.ranks = {{0, "a", 1.0, 1.0, 1000, 1100, 0, 0, {{0, 0, 1e6, 0, 0, false}}}};
+  run.ranks = {{0, "a", 1.0, 1.0, 0, 1000, 1100, 0, 0, {{0, 0, 1e6, 0, 0, false}}}};
   return run;
 }
 
@@ -36,8 +36,26 @@ inline CellRun TwoWorkers(int64_t tokens = 4096) {
   run.seconds = 0.5;
   run.cpu_seconds = 1.04;
   run.ranks = {
-      {0, "a", 0.5, 0.5, 1000, 1060, 10, 0, {{0, 350e3, 300e3, 100e3, 10, false}, {400e3, 400e3, 100e3, 0, 0, false}}},
-      {1, "b", 0.5, 0.54, 1000, 1050, 12, 0, {{0, 350e3, 350e3, 0, 12, false}, {350e3, 350e3, 150e3, 0, 0, false}}},
+      {0,
+       "a",
+       0.5,
+       0.5,
+       0.01,
+       1000,
+       1060,
+       10,
+       0,
+       {{0, 350e3, 300e3, 100e3, 10, false}, {400e3, 400e3, 100e3, 0, 0, false}}},
+      {1,
+       "b",
+       0.5,
+       0.54,
+       0.02,
+       1000,
+       1050,
+       12,
+       0,
+       {{0, 350e3, 350e3, 0, 12, false}, {350e3, 350e3, 150e3, 0, 0, false}}},
   };
   return run;
 }
