@@ -38,6 +38,13 @@ absl::StatusOr<Json> CollectRows(const std::string& name, const std::string& lin
 }
 
 int RunMeasuring(const std::string& name, const Options& o, const std::vector<Command>& commands) {
+  for (const Command& command : commands) {
+    for (const std::string& word : command) {
+      if (word.rfind(o.bin + "/", 0) == 0 && access(word.c_str(), X_OK) != 0) {
+        return Fail(kFailure, absl::StrCat("there is no ", word), "build the benchmarks (cmake -DRONDO_BENCH=ON)");
+      }
+    }
+  }
   std::string lines;
   for (Command command : commands) {
     if (o.json.empty()) {
