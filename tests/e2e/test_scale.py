@@ -103,7 +103,7 @@ class Programs(Case):
         if "mpi" not in TRANSPORTS:
             self.skipTest("built without MPI")
         path = self.folder / "ring.json"
-        self.rondo("bench", "ring", "--workers", 2, "--json", path, "--", "600", check=0)
+        self.rondo("bench", "ring", "--workers", 2, "--json", path, "--", "--tokens", 600, check=0)
         rows = json.loads(path.read_text())["rows"]
         self.assertEqual({row["what"] for row in rows}, {"ring step", "all-gather", "prefill", "decode"})
         self.assertEqual([row["tokens"] for row in rows if row["what"] == "prefill"], [600])

@@ -36,15 +36,16 @@ TEST(ScaleReport, ComparesWithOneWorker) {
 }
 
 TEST(ScaleReport, PairsTheRoundsBeforeTheMedian) {
-  // The machine gets twice as slow in the second round and three times in the third: each ratio is still 1.9 to 2.
+  // The machine gets three times as slow in the second round, and fast in the middle of the third. The medians alone
+  // would say 2 / 0.5.
   const std::vector<CellRuns> cells = {
-      {4096, 1, {Scaled(OneWorker(), 1, 1), Scaled(OneWorker(), 2, 1), Scaled(OneWorker(), 3, 1)}},
-      {4096, 2, {Scaled(TwoWorkers(), 0.5, 1.1), Scaled(TwoWorkers(), 1, 1.2), Scaled(TwoWorkers(), 3 / 1.9, 1.3)}}};
+      {4096, 1, {Scaled(OneWorker(), 1, 1), Scaled(OneWorker(), 3, 1), Scaled(OneWorker(), 2, 1)}},
+      {4096, 2, {Scaled(TwoWorkers(), 0.5, 1.1), Scaled(TwoWorkers(), 1.5, 1.2), Scaled(TwoWorkers(), 0.4, 1.3)}}};
   const ScaleReport report = MakeReport(cells, 0);
   EXPECT_DOUBLE_EQ(report.rows[1].speedup, 2);
   EXPECT_DOUBLE_EQ(report.rows[1].cpu_ratio, 1.2);
-  EXPECT_DOUBLE_EQ(report.rows[1].seconds, 1);
-  EXPECT_DOUBLE_EQ(report.rows[1].shown.seconds, 1);
+  EXPECT_DOUBLE_EQ(report.rows[1].seconds, 0.5);
+  EXPECT_DOUBLE_EQ(report.rows[1].shown.seconds, 0.5);
 }
 
 TEST(ScaleReport, SharesOutTheTimeOfAllRanks) {
