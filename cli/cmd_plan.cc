@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/bench/counts.h"
 #include "cli/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/json_out.h"
@@ -24,7 +25,8 @@ struct Options {
   std::string kv_type;
   std::string compute;
   int threads = 0;
-  double tokens = 0;  // 4k, 10M
+  std::string tokens_text;  // 8k, 10M
+  int64_t tokens = 0;
   int64_t answer = 256;
   double rate = 0;         // FLOP/s of a rank
   double bandwidth = 0;    // bytes/s
@@ -74,12 +76,12 @@ const char* DecodeStrategy(int world) { return world == 1 ? "local" : "exchange 
 
 Json PlanJson(const Options& o, const CostPlan& p, const RankRates& r, const std::string& source) {
   return Json{
-      {"tokens", static_cast<int64_t>(o.tokens)},
+      {"tokens", o.tokens},
       {"answer_tokens", o.answer},
       {"workers", o.ranks.workers},
       {"rates", source},
       {"ttft_s", p.ttft_s},
-      {"prefill_tokens_per_s", o.tokens / p.ttft_s},
+      {"prefill_tokens_per_s", static_cast<double>(o.tokens) / p.ttft_s},
       {"prefill_dense_s", p.prefill_dense_s},
       {"prefill_attention_s", p.prefill_attention_s},
       {"prefill_exposed_transfer_s", p.prefill_exposed_s},
@@ -100,12 +102,11 @@ Json PlanJson(const Options& o, const CostPlan& p, const RankRates& r, const std
 }
 
 void PrintPlan(const Options& o, const CostPlan& p, const RankRates& r, const std::string& source) {
-  std::printf("%s tokens on %d workers, %s more to answer; rates %s\n\n",
-              ShowCount(static_cast<uint64_t>(o.tokens)).c_str(), o.ranks.workers, ShowCount(o.answer).c_str(),
-              source.c_str());
+  std::printf("%s tokens on %d workers, %s more to answer; rates %s\n\n", ShowCount(o.tokens).c_str(), o.ranks.workers,
+              ShowCount(o.answer).c_str(), source.c_str());
   std::printf("first token   after %.3g s (%s tokens/s): dense %.3g s, attention %.3g s, transfers not hidden %.3g s\n",
-              p.ttft_s, ShowRate(o.tokens / p.ttft_s).c_str(), p.prefill_dense_s, p.prefill_attention_s,
-              p.prefill_exposed_s);
+              p.ttft_s, ShowRate(static_cast<double>(o.tokens) / p.ttft_s).c_str(), p.prefill_dense_s,
+              p.prefill_attention_s, p.prefill_exposed_s);
   if (p.tpot_s > 0) {
     std::printf("then          %s tokens/s: dense %.3g ms, attention %.3g ms, exchange %.3g ms a token\n",
                 ShowRate(1 / p.tpot_s).c_str(), 1e3 * p.decode_dense_s, 1e3 * p.decode_attention_s,
@@ -119,8 +120,8 @@ void PrintPlan(const Options& o, const CostPlan& p, const RankRates& r, const st
               ShowBytes(p.rank_bytes).c_str(), ShowBytes(p.weight_bytes).c_str(), ShowBytes(p.kv_bytes).c_str(),
               ShowBytes(p.buffer_bytes).c_str(), ShowBytes(p.activation_bytes).c_str());
   if (r.memory_bytes > 0) {
-    std::printf("              %s of %s; the longest prompt that fits has %s tokens\n",
-                p.fits ? "fits in" : "DOES NOT FIT in", ShowBytes(r.memory_bytes).c_str(),
+    std::printf("              %s in %s; the longest prompt that fits has %s tokens\n",
+                p.fits ? "fits" : "DOES NOT FIT", ShowBytes(r.memory_bytes).c_str(),
                 ShowCount(p.largest_prompt).c_str());
   }
   if (o.ranks.workers > 1) {
@@ -130,6 +131,10 @@ void PrintPlan(const Options& o, const CostPlan& p, const RankRates& r, const st
 }
 
 int RunPlan(Options o) {
+  const absl::StatusOr<std::vector<int64_t>> tokens = ParseCounts("--tokens", o.tokens_text, 1, int64_t{1} << 40);
+  if (!tokens.ok()) return FailStatus(tokens.status(), "");
+  if (tokens->size() != 1) return Fail(kUsage, "--tokens: one number", "for tables of many, see: rondo bench scale");
+  o.tokens = tokens->front();
   const bool given = o.rate > 0;
   if (given != (o.bandwidth > 0) && o.ranks.workers > 1) {
     return Fail(kUsage, "--rate and --bandwidth go together", "give both, or neither to measure this machine");
@@ -159,9 +164,8 @@ int RunPlan(Options o) {
   const absl::StatusOr<CostShape> shape = ShapeOf(o, ParseKvType(o.kv_type).value_or(KvType::kBf16));
   if (!shape.ok()) return FailStatus(shape.status(), "");
   const RankRates rates = given ? GivenRates(o, *shape) : measured.rates;
-  const CostPlan plan = PlanCost(
-      *shape, {.prompt_tokens = static_cast<int64_t>(o.tokens), .answer_tokens = o.answer, .world = o.ranks.workers},
-      rates);
+  const CostPlan plan =
+      PlanCost(*shape, {.prompt_tokens = o.tokens, .answer_tokens = o.answer, .world = o.ranks.workers}, rates);
   if (o.json) return PrintJson(PlanJson(o, plan, rates, source)) ? kOk : kFailure;
   PrintPlan(o, plan, rates, source);
   return kOk;
@@ -176,22 +180,19 @@ void AddPlanCommand(CLI::App& app, RunCommand* run) {
       "Predict time and memory of a job: measured on this machine, or for a cluster that is described\n\n"
       "Examples:\n"
       "  rondo plan --model M.gguf --tokens 8k --workers 2\n"
-      "  rondo plan --shape layers=126,embedding=16384,feed_forward=53248,heads=128/8x128,vocab=128256,weight_bits=16 "
+      "  rondo plan --shape layers=126,embedding=16384,feed_forward=53248,heads=128/8x128,vocab=128256,weight_bits=8 "
       "\\\n"
-      "    --tokens 10M --workers 1024 --rate 502e12 --bandwidth 50e9 --memory-rate 3.3e12 --memory 80GB");
-  const auto k = CLI::AsNumberWithUnit(std::map<std::string, double>{{"k", 1024}, {"M", 1 << 20}},
-                                       CLI::AsNumberWithUnit::CASE_SENSITIVE, "N");
+      "    --tokens 10M --workers 128 --rate 4e15 --bandwidth 400e9 --memory-rate 2.6e13 --memory 640GB  # 8 GPUs "
+      "each");
   auto* model = command->add_option("--model", o->ranks.model, "The model, a GGUF file")
                     ->type_name("FILE")
                     ->check(CLI::ExistingFile);
   command->add_option("--shape", o->shape, "Instead of --model: the sizes, as in the example")
       ->type_name("SIZES")
       ->excludes(model);
-  command->add_option("--tokens", o->tokens, "Tokens of the prompt, e.g. 8k (8,192) or 10M")
+  command->add_option("--tokens", o->tokens_text, "Tokens of the prompt, e.g. 8k (8,192) or 10M")
       ->type_name("N")
-      ->required()
-      ->transform(k)
-      ->check(CLI::Range(1.0, 1e12));
+      ->required();
   command->add_option("--answer", o->answer, "Tokens of the answer")
       ->type_name("N")
       ->check(CLI::Range(0, 1 << 24))

@@ -116,6 +116,7 @@ void AddUpCommand(CLI::App& app, RunCommand* run) {
   PassOn(command, "--kv-memory", worker, "KV memory of each worker, e.g. 4GiB", "SIZE");
   PassOn(command, "--prefill-chunk", worker, "Tokens of a prefill step, or whole", "N");
   PassOn(command, "--data-listen", worker, "Where each worker takes tensors of rondo attend", "HOST:PORT");
+  PassOn(command, "--strategy", worker, "What goes round the ring in prefill: auto, pass-kv or pass-q", "NAME");
   PassOn(command, "--queue-limit", &o->coordinator_arguments, "Jobs that may wait", "N");
   PassOn(command, "--max-running", &o->coordinator_arguments, "Jobs at once in one group", "N");
   PassOn(command, "--upload-wait", &o->coordinator_arguments, "Seconds an attention job waits for its tensors", "S");

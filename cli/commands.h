@@ -10,6 +10,7 @@ namespace rondo::cli {
 // Adds the command to `app`. When it is the one that was named, `*run` becomes what runs it: it returns the exit code.
 using RunCommand = std::function<int()>;
 
+void AddBenchCommand(CLI::App& app, RunCommand* run);
 void AddUpCommand(CLI::App& app, RunCommand* run);
 void AddGenerateCommand(CLI::App& app, RunCommand* run);
 void AddAttendCommand(CLI::App& app, RunCommand* run);

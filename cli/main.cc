@@ -38,6 +38,7 @@ int main(int argc, char** argv) {
   AddJobsCommand(app, &run);
   AddCancelCommand(app, &run);
   AddPlanCommand(app, &run);
+  AddBenchCommand(app, &run);
   AddTokenizeCommand(app, &run);
   AddDetokenizeCommand(app, &run);
   if (argc == 1) {

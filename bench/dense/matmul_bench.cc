@@ -1,7 +1,7 @@
 // Speed of the dense kernels beside the machine's limits, measured alternately in the same run; medians of nine or
 // more. One thread is timed by its CPU clock, several by the wall clock.
 //
-//   matmul_bench [--kernels portable|avx2|avx512] [--threads T] [--seconds S] [--only TEXT]
+//   matmul_bench [--kernels portable|avx2|avx512] [--threads T] [--seconds S] [--only TEXT] [--json]
 //
 // Matmul: GFLOP/s (two operations a product, quantising the activations included) and percent of a peak of one core on
 // registers: of fma in mode f32; in mode q8 of vpmaddubsw + vpmaddwd + vpaddd, and of vpmaddubsw + vpaddw, whose sums
@@ -55,7 +55,7 @@ double PoolReadRate(const std::byte* data, size_t bytes, ThreadPool& pool) {
   return static_cast<double>(bytes) / (Seconds() - begin) / 1e9;
 }
 
-void Measure(const DenseKernels& kernels, const Case& c, double seconds, ThreadPool& pool) {
+void Measure(const DenseKernels& kernels, const Case& c, double seconds, ThreadPool& pool, bool json) {
   const WeightTypeInfo& info = *FindWeightType(c.type);
   std::mt19937_64 random(1);
   WeightView weight{c.type, nullptr, c.rows, c.cols,
@@ -84,6 +84,17 @@ void Measure(const DenseKernels& kernels, const Case& c, double seconds, ThreadP
     peak.push_back(limit);
     pair_peak.push_back(pair);
   }
+  if (json) {
+    std::printf(
+        R"({"type":"%s","compute":"%s","tokens":%lld,"inner":%lld,"rows":%lld,"value":%.2f,"unit":"%s","percent":%.1f,)"
+        R"("limit":%.2f})"
+        "\n",
+        std::string(info.name).c_str(), std::string(Name(c.mode)).c_str(), static_cast<long long>(c.count),
+        static_cast<long long>(c.cols), static_cast<long long>(c.rows), Median(rate), few ? "GB/s" : "GFLOP/s",
+        100 * Median(rate) / Median(peak), Median(peak));
+    std::fflush(stdout);
+    return;
+  }
   std::printf("%-5s %-3s %4lld x %5lld x %6lld  %7.1f %s  %5.1f %% of %.1f", std::string(info.name).c_str(),
               std::string(Name(c.mode)).c_str(), static_cast<long long>(c.count), static_cast<long long>(c.cols),
               static_cast<long long>(c.rows), Median(rate), few ? "GB/s   " : "GFLOP/s",
@@ -104,8 +115,15 @@ int Main(int argc, char** argv) {
   std::string only;
   int threads = 1;
   double seconds = 1;
-  for (int i = 1; i + 1 < argc; i += 2) {
+  bool json = false;
+  for (int i = 1; i < argc; i += 2) {
     const std::string flag = argv[i];
+    if (flag == "--json") {
+      json = true;
+      --i;
+      continue;
+    }
+    if (i + 1 == argc) break;
     if (flag == "--kernels") name = argv[i + 1];
     if (flag == "--threads") threads = std::atoi(argv[i + 1]);
     if (flag == "--seconds") seconds = std::atof(argv[i + 1]);
@@ -113,8 +131,10 @@ int Main(int argc, char** argv) {
   }
   const DenseKernels* kernels = name == "portable" ? PortableDense() : (name == "avx512" ? Avx512Dense() : Avx2Dense());
   ThreadPool pool(threads);
-  std::printf("%s, kernels %s, %d thread%s; tokens x inner x rows\n", CpuModel().c_str(), name.c_str(), threads,
-              threads == 1 ? "" : "s");
+  if (!json) {
+    std::printf("%s, kernels %s, %d thread%s; tokens x inner x rows\n", CpuModel().c_str(), name.c_str(), threads,
+                threads == 1 ? "" : "s");
+  }
   constexpr ComputeMode kF32 = ComputeMode::kF32, kQ8 = ComputeMode::kQ8;
   std::vector<Case> cases;
   for (WeightType type : {WeightType::kQ4_1, WeightType::kQ4_0, WeightType::kQ5_0, WeightType::kQ5_1, WeightType::kQ8_0,
@@ -147,7 +167,7 @@ int Main(int argc, char** argv) {
     std::snprintf(label, sizeof label, "%s %s %lldx%lldx%lld", std::string(FindWeightType(c.type)->name).c_str(),
                   std::string(Name(c.mode)).c_str(), static_cast<long long>(c.count), static_cast<long long>(c.cols),
                   static_cast<long long>(c.rows));
-    if (std::strstr(label, only.c_str()) != nullptr) Measure(*kernels, c, seconds, pool);
+    if (std::strstr(label, only.c_str()) != nullptr) Measure(*kernels, c, seconds, pool, json);
   }
   return 0;
 }

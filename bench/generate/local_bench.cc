@@ -1,4 +1,4 @@
-// local_bench --model FILE [--prompt N] [--decode N] [--threads N] [--mode q8|f32] [--kv bf16|f32] [--chunk N]
+// local_bench --model FILE [--prompt N] [--decode N] [--threads N] [--mode q8|f32] [--kv bf16|f32] [--chunk N] [--json]
 // Prefill and decode speed of one rank without any cluster, and where the time goes. The prompt is arbitrary ids: the
 // arithmetic does not depend on them.
 #include <CLI/CLI.hpp>
@@ -25,11 +25,23 @@ struct Options {
   std::string model, mode = "q8", kv = "bf16";
   int64_t prompt = 512, decode = 32, chunk = 2048;
   int threads = 2;
+  bool json = false;
 };
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-void Report(const char* what, int64_t tokens, double seconds, const KernelTimes& times) {
+void ReportJson(const char* what, int64_t tokens, double seconds, const KernelTimes& times) {
+  std::printf("{\"what\":\"%s\",\"tokens\":%lld,\"seconds\":%.6f,\"tokens_per_s\":%.3f,\"shares\":{", what,
+              static_cast<long long>(tokens), seconds, tokens / seconds);
+  for (size_t i = 0; i < times.seconds.size(); ++i) {
+    std::printf("%s\"%s\":%.4f", i == 0 ? "" : ",", std::string(kKernelKindNames[i]).c_str(),
+                times.seconds[i] / seconds);
+  }
+  std::printf("}}\n");
+}
+
+void Report(const char* what, int64_t tokens, double seconds, const KernelTimes& times, bool json) {
+  if (json) return ReportJson(what, tokens, seconds, times);
   std::printf("%s: %lld tokens in %.3f s: %.1f tokens/s, %.3f ms a token\n", what, static_cast<long long>(tokens),
               seconds, tokens / seconds, 1e3 * seconds / tokens);
   double rest = seconds;
@@ -42,14 +54,15 @@ void Report(const char* what, int64_t tokens, double seconds, const KernelTimes&
 
 class Bench {
  public:
-  Bench(const LoadedModel& model, const KernelSet& kernels, KvArena arena, ComputeMode mode, int threads)
+  Bench(const LoadedModel& model, const KernelSet& kernels, KvArena arena, ComputeMode mode, int threads, bool json)
       : model_(model),
         dense_(*kernels.dense, times_),
         attention_kernels_(*kernels.attention, times_),
         pool_(threads),
         attention_(attention_kernels_, std::move(arena), pool_),
         decoder_(model.config, model.weights, dense_, mode, pool_),
-        logits_(model.config.vocab) {}
+        logits_(model.config.vocab),
+        json_(json) {}
 
   absl::Status Prefill(int64_t tokens, int64_t chunk) {
     std::vector<int32_t> ids(tokens);
@@ -60,7 +73,7 @@ class Bench {
       const int64_t count = std::min(chunk, tokens - at);
       if (absl::Status status = Append(absl::MakeConstSpan(ids).subspan(at, count)); !status.ok()) return status;
     }
-    Report("prefill", tokens, Now() - start, times_);
+    Report("prefill", tokens, Now() - start, times_, json_);
     return absl::OkStatus();
   }
 
@@ -73,7 +86,7 @@ class Bench {
       if (!id.ok()) return id.status();
       if (absl::Status status = Append({*id}); !status.ok()) return status;
     }
-    Report("decode", steps, Now() - start, times_);
+    Report("decode", steps, Now() - start, times_, json_);
     return absl::OkStatus();
   }
 
@@ -97,6 +110,7 @@ class Bench {
   Decoder decoder_;
   std::vector<float> hidden_, logits_;
   int64_t length_ = 0;
+  const bool json_;
 };
 
 absl::Status Main(const Options& options) {
@@ -111,9 +125,11 @@ absl::Status Main(const Options& options) {
                              static_cast<float>(1 / std::sqrt(static_cast<double>(config.head_dim)))};
   auto arena = KvArena::Create(shape, config.layers, BlocksFor(options.prompt + options.decode));
   if (!arena.ok()) return arena.status();
-  std::printf("%s, kernels %s, mode %s, kv %s, %d threads\n", config.name.c_str(), std::string(kernels->name).c_str(),
-              options.mode.c_str(), options.kv.c_str(), options.threads);
-  Bench bench(*model, *kernels, *std::move(arena), *ParseComputeMode(options.mode), options.threads);
+  std::printf(options.json ? "{\"model\":\"%s\",\"kernels\":\"%s\",\"compute\":\"%s\",\"kv\":\"%s\",\"threads\":%d}\n"
+                           : "%s, kernels %s, mode %s, kv %s, %d threads\n",
+              config.name.c_str(), std::string(kernels->name).c_str(), options.mode.c_str(), options.kv.c_str(),
+              options.threads);
+  Bench bench(*model, *kernels, *std::move(arena), *ParseComputeMode(options.mode), options.threads, options.json);
   if (absl::Status status = bench.Prefill(options.prompt, options.chunk); !status.ok()) return status;
   return options.decode > 0 ? bench.Decode(options.decode) : absl::OkStatus();
 }
@@ -132,6 +148,7 @@ int main(int argc, char** argv) {
   app.add_option("--threads", options.threads, "threads")->check(CLI::Range(1, 1024));
   app.add_option("--mode", options.mode, "compute mode")->check(CLI::IsMember({"q8", "f32"}));
   app.add_option("--kv", options.kv, "KV type")->check(CLI::IsMember({"bf16", "f32"}));
+  app.add_flag("--json", options.json, "one JSON object a line");
   CLI11_PARSE(app, argc, argv);
   const absl::Status status = rondo::Main(options);
   if (!status.ok()) std::fprintf(stderr, "local_bench: %s\n", status.ToString().c_str());

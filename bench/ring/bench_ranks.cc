@@ -15,7 +15,7 @@ namespace rondo {
 namespace {
 
 constexpr char kUsage[] =
-    "ring_bench [--tokens N] [--workers W,...]                    step times, and the waits of a prefill\n"
+    "ring_bench [--tokens N] [--workers W,...] [--json]           step times, and the waits of a prefill\n"
     "ring_bench --sweep [--tokens N] [--workers W]                both strategies over T / (T + P), and the selector\n"
     "ring_bench --decode [--tokens N] [--workers W,...]           a decode step\n"
     "options: --heads Q,KV,DIM (32,8,128)  --kv-type f32|bf16  --threads N  --rounds N\n"
@@ -61,6 +61,8 @@ BenchOptions ParseBenchOptions(int argc, char** argv) {
       o.sweep = true;
     } else if (name == "--decode") {
       o.decode = true;
+    } else if (name == "--json") {
+      o.json = true;
     } else if (i + 1 == argc) {
       Usage();
     } else if (const std::string value = argv[++i]; name == "--tokens") {

@@ -18,6 +18,7 @@ void OnThreads(int ranks, const std::function<void(Transport&)>& work);
 struct BenchOptions {
   bool sweep = false;
   bool decode = false;
+  bool json = false;  // one object a line; of the steps and the prefill
   int64_t tokens = 8192;
   std::vector<int> workers = {4};
   int threads = 1;  // of one rank

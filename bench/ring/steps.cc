@@ -48,7 +48,7 @@ double AllGatherMicroseconds(Transport& t, size_t bytes) {
 }
 
 // One chunk of `tokens` through four layers of a small model's attention (9 and 3 heads of 64, bf16).
-void Prefill(Transport& t, int64_t tokens) {
+void Prefill(Transport& t, int64_t tokens, bool json) {
   const KernelSet kernels = SelectKernels("").value();
   const AttentionShape shape{.q_heads = 9, .kv_heads = 3, .head_dim = 64, .kv_type = KvType::kBf16, .scale = 0.125f};
   const ShardPlan plan = ShardPlan::Zigzag(tokens, t.world_size(), 0);
@@ -75,13 +75,26 @@ void Prefill(Transport& t, int64_t tokens) {
   }
   const absl::Duration decode = absl::Now() - decode_start;
   if (t.rank() != 0) return;
+  const double decode_us = absl::ToDoubleMicroseconds(decode) / 80;
+  if (json) {
+    std::printf(R"({"what":"prefill","ranks":%d,"tokens":%ld,"layers":4,"kernels":"%s","us":%.1f,"compute_us":%.1f,)"
+                R"("exposed_wait_us":%.1f,"sent_bytes":%llu})"
+                "\n"
+                R"({"what":"decode","ranks":%d,"us_a_layer":%.1f})"
+                "\n",
+                t.world_size(), static_cast<long>(tokens), std::string(kernels.name).c_str(),
+                absl::ToDoubleMicroseconds(prefill), absl::ToDoubleMicroseconds(after.compute),
+                absl::ToDoubleMicroseconds(after.exposed_wait), static_cast<unsigned long long>(after.sent_bytes),
+                t.world_size(), decode_us);
+    return;
+  }
   std::printf(
       "prefill of %ld tokens, 4 layers, kernels %s: %.1f ms, compute %.1f ms, exposed wait %.1f ms (%.1f %%), "
       "%.1f MB sent\n",
       static_cast<long>(tokens), std::string(kernels.name).c_str(), absl::ToDoubleMilliseconds(prefill),
       absl::ToDoubleMilliseconds(after.compute), absl::ToDoubleMilliseconds(after.exposed_wait),
       100 * absl::FDivDuration(after.exposed_wait, prefill), static_cast<double>(after.sent_bytes) * 1e-6);
-  std::printf("decode: %.0f us a layer\n", absl::ToDoubleMicroseconds(decode) / 80);
+  std::printf("decode: %.0f us a layer\n", decode_us);
 }
 
 }  // namespace
@@ -90,12 +103,18 @@ void StepsAndPrefill(Transport& t, const BenchOptions& options) {
   for (const size_t bytes :
        {size_t{64} << 10, size_t{400} << 10, size_t{1} << 20, size_t{4} << 20, size_t{16} << 20, size_t{64} << 20}) {
     const double us = StepMicroseconds(t, bytes);
-    if (t.rank() == 0)
-      std::printf("ring step %6zu KiB: %9.1f us, %6.2f GB/s a rank\n", bytes >> 10, us, bytes / us * 1e-3);
+    if (t.rank() != 0) continue;
+    std::printf(options.json ? "{\"what\":\"ring step\",\"kib\":%zu,\"us\":%.1f,\"gb_per_s\":%.3f}\n"
+                             : "ring step %6zu KiB: %9.1f us, %6.2f GB/s a rank\n",
+                bytes >> 10, us, bytes / us * 1e-3);
   }
   const double us = AllGatherMicroseconds(t, 10 << 10);
-  if (t.rank() == 0) std::printf("all-gather of 10 KiB a rank: %.1f us\n", us);
-  Prefill(t, options.tokens);
+  if (t.rank() == 0) {
+    std::printf(
+        options.json ? "{\"what\":\"all-gather\",\"kib\":10,\"us\":%.1f}\n" : "all-gather of 10 KiB a rank: %.1f us\n",
+        us);
+  }
+  Prefill(t, options.tokens, options.json);
 }
 
 }  // namespace rondo

@@ -15,7 +15,7 @@ namespace rondo {
 namespace {
 
 // What the rank of the queries does with a float of a node that came home: it is copied, and merged once. Both are
-// bound by memory, and measured about as long as this many FLOPs of attention from cache.
+// bound by memory: an estimate of four bytes read twice and written once, in FLOPs of attention from cache.
 constexpr double kFlopsPerNodeFloat = 24;
 
 // Every figure is of one layer, for all ranks and steps: compute[r][s] is what rank r computes in step s, sent[r][s]
