@@ -114,7 +114,9 @@ TEST(Half, EveryValue) {
 #ifdef __FLT16_MANT_DIG__
   for (uint32_t h = 0; h < 65536; ++h) {  // the compiler's own conversion, where it has the type
     const float wanted = static_cast<float>(std::bit_cast<_Float16>(static_cast<uint16_t>(h)));
-    if (!std::isnan(wanted)) ASSERT_EQ(std::bit_cast<uint32_t>(HalfToFloat(h)), std::bit_cast<uint32_t>(wanted)) << h;
+    if (!std::isnan(wanted)) {
+      ASSERT_EQ(std::bit_cast<uint32_t>(HalfToFloat(h)), std::bit_cast<uint32_t>(wanted)) << h;
+    }
   }
 #endif
 }

@@ -18,7 +18,7 @@ using rondo::testing::JobRecord;
 using rondo::testing::SessionGroup;
 using rondo::testing::SessionOptions;
 using rondo::testing::TestModel;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 struct Problem {
   AttentionJobSpec spec;
@@ -64,7 +64,9 @@ void Fill(SessionGroup& group, const std::string& id, const Problem& p, int ring
     ASSERT_TRUE(job.ok()) << job.status();
     ASSERT_TRUE(PutRows(**job, JobTensor::kQ, p.q, p.spec.QRow(), shares.q_rows[rank]).ok());
     ASSERT_TRUE(PutRows(**job, JobTensor::kK, p.k, p.spec.KvRow(), shares.kv_rows[rank]).ok());
-    if (values) ASSERT_TRUE(PutRows(**job, JobTensor::kV, p.v, p.spec.KvRow(), shares.kv_rows[rank]).ok());
+    if (values) {
+      ASSERT_TRUE(PutRows(**job, JobTensor::kV, p.v, p.spec.KvRow(), shares.kv_rows[rank]).ok());
+    }
   }
 }
 
@@ -180,7 +182,9 @@ TEST(AttentionJobs, CancelledBeforeAndWhileItRuns) {
     group.Push(CancelJob{id, "enough"});
     ASSERT_TRUE(group.WaitFor(id, Ended));
     EXPECT_EQ(group.Record(id).ends, 1);
-    if (id == "early") EXPECT_TRUE(group.Record(id).runs.empty());
+    if (id == "early") {
+      EXPECT_TRUE(group.Record(id).runs.empty());
+    }
   }
   const Problem small = MakeProblem();
   group.Push(OpenCommand("next", small, 3));
