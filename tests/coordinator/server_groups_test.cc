@@ -102,7 +102,8 @@ TEST_F(ServerTest, AGroupThatLeftDoesNotKeepItsModelInForce) {
   third.reset();
   for (int i = 0; i < 500; ++i) {
     int ready = 0;
-    for (const auto& group : Cluster().groups()) ready += group.state() == "ready" ? 1 : 0;
+    const v1::Cluster cluster = Cluster();
+    for (const auto& group : cluster.groups()) ready += group.state() == "ready" ? 1 : 0;
     if (ready == 1) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -120,7 +121,8 @@ TEST_F(ServerTest, TheNextReadyGroupsModelTakesOver) {
   first.clear();
   for (int i = 0; i < 500; ++i) {
     int ready = 0;
-    for (const auto& group : Cluster().groups()) ready += group.state() == "ready" ? 1 : 0;
+    const v1::Cluster cluster = Cluster();
+    for (const auto& group : cluster.groups()) ready += group.state() == "ready" ? 1 : 0;
     if (ready == 1) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
