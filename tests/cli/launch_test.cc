@@ -25,8 +25,8 @@ UpOptions FourWorkers() {
 TEST(GroupCommand, RunsAnyNumberOfRanksAsAnyUser) {
   EXPECT_THAT(GroupCommand(FourWorkers(), "127.0.0.1:9", true),
               ElementsAre("mpirun", "-np", "4", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle",
-                          "1", "--allow-run-as-root", "/bin/rondo-worker", "--coordinator", "127.0.0.1:9", "--model",
-                          "/m.gguf", "--transport", "mpi", "--kv-type", "bf16"));
+                          "1", "--allow-run-as-root", "/bin/rondo-worker", "--coordinator", "127.0.0.1:9",
+                          "--transport", "mpi", "--model", "/m.gguf", "--kv-type", "bf16"));
   EXPECT_THAT(GroupCommand(FourWorkers(), "127.0.0.1:9", false), Not(Contains("--allow-run-as-root")));
 }
 
@@ -34,8 +34,8 @@ TEST(GroupCommand, LoopbackIsOneProcess) {
   UpOptions options = FourWorkers();
   options.transport = "loopback";
   EXPECT_THAT(GroupCommand(options, "127.0.0.1:9", true),
-              ElementsAre("/bin/rondo-worker", "--coordinator", "127.0.0.1:9", "--model", "/m.gguf", "--transport",
-                          "loopback", "--ranks", "4", "--kv-type", "bf16"));
+              ElementsAre("/bin/rondo-worker", "--coordinator", "127.0.0.1:9", "--transport", "loopback", "--model",
+                          "/m.gguf", "--ranks", "4", "--kv-type", "bf16"));
 }
 
 TEST(Backoff, DoublesUpToFiveSecondsAndGivesUp) {

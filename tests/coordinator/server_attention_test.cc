@@ -200,14 +200,14 @@ TEST_F(AttentionTest, AClientThatLeavesWhileItRunsEndsTheJob) {
 
 TEST_F(AttentionTest, TheDeadlineBoundsTheWaitForMemory) {
   auto ranks = Start(false);
-  // Each job of 60,000 tokens takes about half a rank's memory.
-  const v1::AttentionTicket first = OpenAndAnswer(*ranks[0], 60000);
+  // Each job of 6,000 tokens takes about half a rank's memory.
+  const v1::AttentionTicket first = OpenAndAnswer(*ranks[0], 6000);
   v1::AttentionTicket second;
-  EXPECT_EQ(Open(Spec(70000), &second, 300).error_code(), grpc::DEADLINE_EXCEEDED);
+  EXPECT_EQ(Open(Spec(7000), &second, 300).error_code(), grpc::DEADLINE_EXCEEDED);
   EXPECT_TRUE(Close(first.job_id()));
   ranks[0]->WaitFor(IsCancel);
   ranks[0]->Ended(first.job_id(), "cancelled");
-  EXPECT_EQ(OpenAndAnswer(*ranks[0], 70000).ranks_size(), 2);
+  EXPECT_EQ(OpenAndAnswer(*ranks[0], 7000).ranks_size(), 2);
 }
 
 TEST_F(AttentionTest, ALostGroupIsSaidToBeLost) {

@@ -61,10 +61,14 @@ absl::StatusOr<AttentionJobs::Entry> AttentionJobs::MakeReady(const OpenAttentio
 absl::StatusOr<bool> AttentionJobs::Open(OpenAttention open, uint64_t used_bytes,
                                          std::shared_ptr<std::atomic<bool>> cancelled) {
   absl::StatusOr<Entry> entry = MakeReady(open, used_bytes);
+  // Before the ranks agree: as soon as rank 0 has reported, tensors may come to any of them.
+  const bool keeps = entry.ok() && entry->tensors != nullptr;
+  if (keeps) context_.attention->Add(open.id, open.token, entry->tensors);
   absl::StatusOr<StartVerdict> verdict =
       AgreeOnStart(*context_.transport, entry.status(), absl::Now() + context_.control_timeout);
   if (!verdict.ok()) return verdict.status();
   if (!verdict->ok()) {
+    if (keeps) context_.attention->Remove(open.id);
     if (sink_ != nullptr) {
       JobResult result;
       result.id = open.id;
@@ -76,7 +80,6 @@ absl::StatusOr<bool> AttentionJobs::Open(OpenAttention open, uint64_t used_bytes
     return false;
   }
   entry->cancelled = std::move(cancelled);
-  if (entry->tensors != nullptr) context_.attention->Add(open.id, std::move(open.token), entry->tensors);
   jobs_[open.id] = *std::move(entry);
   if (sink_ != nullptr) sink_->AttentionOpened(open.id);
   return true;
