@@ -86,6 +86,17 @@ TEST_F(ServerTest, AKernelFamilyOfItsOwnMayNotJoinAGroup) {
   }
 }
 
+void WaitForReadyGroups(const std::function<v1::Cluster()>& look, int wanted) {
+  int ready = -1;
+  for (int i = 0; i < 500 && ready != wanted; ++i) {
+    if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const v1::Cluster cluster = look();
+    ready = 0;
+    for (const auto& group : cluster.groups()) ready += group.state() == "ready" ? 1 : 0;
+  }
+  EXPECT_EQ(ready, wanted);
+}
+
 // A worker of another mode comes and goes: new jobs meet the group that is there, not the one that was.
 TEST_F(ServerTest, AGroupThatLeftDoesNotKeepItsModelInForce) {
   StartServer();
@@ -100,13 +111,7 @@ TEST_F(ServerTest, AGroupThatLeftDoesNotKeepItsModelInForce) {
   auto third = Rank(other);
   third->WaitWelcome();
   third.reset();
-  for (int i = 0; i < 500; ++i) {
-    int ready = 0;
-    const v1::Cluster cluster = Cluster();
-    for (const auto& group : cluster.groups()) ready += group.state() == "ready" ? 1 : 0;
-    if (ready == 1) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  WaitForReadyGroups([this] { return Cluster(); }, 1);
   Call second(*stub_, TextRequest("abcd", 1));
   EXPECT_TRUE(grouped[0]->WaitStart().has_start());
 }
@@ -119,13 +124,7 @@ TEST_F(ServerTest, TheNextReadyGroupsModelTakesOver) {
   auto next = Rank(other);
   next->WaitWelcome();
   first.clear();
-  for (int i = 0; i < 500; ++i) {
-    int ready = 0;
-    const v1::Cluster cluster = Cluster();
-    for (const auto& group : cluster.groups()) ready += group.state() == "ready" ? 1 : 0;
-    if (ready == 1) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  WaitForReadyGroups([this] { return Cluster(); }, 1);
   Call call(*stub_, TextRequest("abc", 1));
   EXPECT_TRUE(next->WaitStart().has_start());
 }
