@@ -73,7 +73,8 @@ void Measure(const DenseKernels& kernels, const Case& c, double seconds, ThreadP
   const bool few = c.count <= 4, q8 = c.mode == ComputeMode::kQ8;
   const double end = Seconds() + seconds;
   for (int i = 0; i < 10 || Seconds() < end; ++i) {
-    const double limit = few ? PoolReadRate(data.get(), bytes, pool) : (q8 ? DotPeak() : FmaPeak());
+    const double limit = few ? PoolReadRate(data.get(), bytes, pool)
+                             : (q8 ? (c.type == WeightType::kQ8_0 ? SignedDotPeak() : DotPeak()) : FmaPeak());
     const double pair = few || !q8 ? 0 : PairPeak();
     const double begin = pool.threads() == 1 ? ThreadSeconds() : Seconds();
     kernels.PrepareRows(c.mode, x.data(), c.count, c.cols, &rows, pool);
@@ -104,7 +105,8 @@ void Measure(const DenseKernels& kernels, const Case& c, double seconds, ThreadP
   } else if (!q8) {
     std::printf(" (fma)\n");
   } else {
-    std::printf(" (maddubs + madd + add)  %5.1f %% of %.1f (maddubs + add)\n", 100 * Median(rate) / Median(pair_peak),
+    std::printf(" (%smaddubs + madd + add)  %5.1f %% of %.1f (maddubs + add)\n",
+                c.type == WeightType::kQ8_0 ? "sign + " : "", 100 * Median(rate) / Median(pair_peak),
                 Median(pair_peak));
   }
   std::fflush(stdout);

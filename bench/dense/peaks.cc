@@ -20,6 +20,11 @@ constexpr long kIterations = 200000;
   "vpmaddubsw %%ymm14,%%ymm15,%%ymm12\n\t" \
   "vpmaddwd %%ymm12,%%ymm13,%%ymm12\n\t"   \
   "vpaddd %%ymm12,%%ymm" #i ",%%ymm" #i "\n\t"
+#define SIGNED256(i)                       \
+  "vpsignb %%ymm14,%%ymm15,%%ymm12\n\t"    \
+  "vpmaddubsw %%ymm12,%%ymm15,%%ymm12\n\t" \
+  "vpmaddwd %%ymm12,%%ymm13,%%ymm12\n\t"   \
+  "vpaddd %%ymm12,%%ymm" #i ",%%ymm" #i "\n\t"
 #define DOT512(i) "vpdpbusd %%zmm14,%%zmm15,%%zmm" #i "\n\t"
 
 // 1e9 operations a second of twelve independent `op`s of `each` operations.
@@ -43,6 +48,8 @@ double ThreadSeconds() {
 double FmaPeak() { return __builtin_cpu_supports("avx512f") ? PEAK(FMA512, 32) : PEAK(FMA256, 16); }
 
 double DotPeak() { return __builtin_cpu_supports("avx512vnni") ? PEAK(DOT512, 128) : PEAK(DOT256, 64); }
+
+double SignedDotPeak() { return __builtin_cpu_supports("avx512vnni") ? DotPeak() : PEAK(SIGNED256, 64); }
 
 double PairPeak() { return __builtin_cpu_supports("avx512vnni") ? DotPeak() : PEAK(PAIR256, 64); }
 

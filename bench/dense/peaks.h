@@ -15,6 +15,10 @@ double FmaPeak();
 // vpdpbusd where the CPU has it.
 double DotPeak();
 
+// The same for signed bytes, whose weights' signs go to the other factor: vpsignb + vpmaddubsw + vpmaddwd + vpaddd, the
+// sequence of Q8_0. vpdpbusd again where the CPU has it.
+double SignedDotPeak();
+
 // The same of vpmaddubsw + vpaddw, sums left in i16: what codes of six bits or less come near to. vpdpbusd again where
 // the CPU has it.
 double PairPeak();
