@@ -90,6 +90,7 @@ struct RingReport {
   std::vector<RingStepTimes> steps;
   uint64_t sent_bytes = 0;    // by this rank
   int64_t skipped_steps = 0;  // hops in which nothing was visible: neither computed nor sent
+  uint64_t node_bytes = 0;    // storage of partial nodes on this rank, at its largest
 };
 
 // One rank's part of a problem. All ranks of the transport create it with the same problem and make the same calls.

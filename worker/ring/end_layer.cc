@@ -13,35 +13,23 @@ void ResetForests(absl::Span<const Strip> strips, std::vector<NodeForest>& fores
   for (size_t i = 0; i < strips.size(); ++i) forests[i].Reset(strips[i].count);
 }
 
-// Each rank's blocks give a strip at most its own nodes, and a forest never holds more than it was given.
-size_t ForestBytes(const AttentionShape& shape, const RingLayout& layout, int rank) {
-  size_t nodes = 0;
-  for (const Strip& strip : layout.strips[rank]) {
-    for (const std::vector<BlockRange>& blocks : layout.blocks) {
-      for (const BlockRange& run : blocks) {
-        const BlockRange seen = Intersect(strip.visible, run);
-        if (!seen.empty()) nodes += DyadicNodes(seen).size();
-      }
-    }
-  }
-  return nodes * NodePool(shape, kBlockTokens).slab_bytes();
+void FinishStrip(RingContext& context, const Strip& strip, NodeForest& forest, float* out, float* lse, NodePool& pool) {
+  const AttentionShape& shape = context.kv.shape();
+  float* const o = out + strip.first_row * shape.q_heads * shape.head_dim;
+  float* const l = lse == nullptr ? nullptr : lse + strip.first_row * shape.q_heads;
+  forest.Finish(context.kernels, shape, o, l, pool, context.threads);
 }
 
-void FinishStrips(RingContext& context, absl::Span<const Strip> strips, absl::Span<NodeForest> forests, bool skipped,
-                  float* out, float* lse, NodePool& pool) {
-  ScopedTimer timer(context.stats.compute);
+void SkipStrips(RingContext& context, absl::Span<const Strip> strips, absl::Span<NodeForest> forests, float* out,
+                float* lse, NodePool& pool) {
   const AttentionShape& shape = context.kv.shape();
   const int64_t row_size = int64_t{shape.q_heads} * shape.head_dim;
   for (size_t i = 0; i < strips.size(); ++i) {
-    float* const o = out + strips[i].first_row * row_size;
-    float* const l = lse == nullptr ? nullptr : lse + strips[i].first_row * shape.q_heads;
-    if (!skipped) {
-      forests[i].Finish(context.kernels, shape, o, l, pool, context.threads);
-      continue;
-    }
     forests[i].Discard(pool);
-    std::fill_n(o, strips[i].count * row_size, 0.0f);
-    if (l != nullptr) std::fill_n(l, strips[i].count * shape.q_heads, -std::numeric_limits<float>::infinity());
+    std::fill_n(out + strips[i].first_row * row_size, strips[i].count * row_size, 0.0f);
+    if (lse == nullptr) continue;
+    std::fill_n(lse + strips[i].first_row * shape.q_heads, strips[i].count * shape.q_heads,
+                -std::numeric_limits<float>::infinity());
   }
 }
 

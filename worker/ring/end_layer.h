@@ -15,13 +15,13 @@ namespace rondo {
 // One empty forest for each strip; whatever a failed layer left in them goes back to `pool`.
 void ResetForests(absl::Span<const Strip> strips, std::vector<NodeForest>& forests, NodePool& pool);
 
-// The most that the forests of a rank's strips and the nodes being added can hold.
-size_t ForestBytes(const AttentionShape& shape, const RingLayout& layout, int rank);
+// Finishes the rows of one strip into out and lse (null: not wanted), which are those of all strips, and gives the
+// forest's storage back.
+void FinishStrip(RingContext& context, const Strip& strip, NodeForest& forest, float* out, float* lse, NodePool& pool);
 
-// Finishes the rows of all strips into out and lse (null: not wanted) and gives the forests' storage back; rows of a
-// layer that was `skipped` are zeros with lse -inf.
-void FinishStrips(RingContext& context, absl::Span<const Strip> strips, absl::Span<NodeForest> forests, bool skipped,
-                  float* out, float* lse, NodePool& pool);
+// The same for the rows of all strips of a layer that was skipped: zeros with lse -inf.
+void SkipStrips(RingContext& context, absl::Span<const Strip> strips, absl::Span<NodeForest> forests, float* out,
+                float* lse, NodePool& pool);
 
 // Whether all ranks go on. `stop`: rank 0's header of this layer said that it is the last. The last layer ends with an
 // agreement of all ranks, so that none takes rows computed after somebody stopped for a result.

@@ -7,6 +7,45 @@
 #include "worker/ring/end_layer.h"
 
 namespace rondo {
+namespace {
+
+int Origin(int rank, int step, int ranks) { return (rank + ranks - step) % ranks; }
+
+// The nodes a strip gets from blocks [begin, end) of each of `blocks`.
+size_t NodesOf(const Strip& strip, absl::Span<const BlockRange> blocks) {
+  size_t nodes = 0;
+  for (const BlockRange& run : blocks) {
+    const BlockRange seen = Intersect(strip.visible, run);
+    if (!seen.empty()) nodes += DyadicNodes(seen).size();
+  }
+  return nodes;
+}
+
+// The ring step in which a strip of `rank` sees its last block; 0 if it sees none.
+int LastStep(const RingLayout& layout, int rank, const Strip& strip) {
+  int step = layout.world() - 1;
+  while (step > 0 && !Overlaps(layout.blocks[Origin(rank, step, layout.world())], strip.visible)) --step;
+  return step;
+}
+
+// The most that is kept at once: a strip's nodes from its first step to its last. Merges only make them fewer.
+size_t MostNodes(const RingLayout& layout, int rank) {
+  const std::vector<Strip>& strips = layout.strips[rank];
+  std::vector<size_t> kept(strips.size(), 0);
+  size_t now = 0, most = 1;  // one for the identity of a strip that sees nothing
+  for (int step = 0; step < layout.world(); ++step) {
+    for (size_t i = 0; i < strips.size(); ++i) {
+      const size_t more = NodesOf(strips[i], layout.blocks[Origin(rank, step, layout.world())]);
+      kept[i] += more;
+      now += more;
+      most = std::max(most, now);
+      if (step == LastStep(layout, rank, strips[i])) now -= kept[i];
+    }
+  }
+  return most;
+}
+
+}  // namespace
 
 PassKv::PassKv(RingContext& context) : context_(context), ring_(context), pool_(context.kv.shape(), kBlockTokens) {}
 
@@ -36,7 +75,8 @@ std::vector<std::vector<Circulation::Unit>> PassKv::Units(const AttentionShape& 
 }
 
 size_t PassKv::BufferBytes(const AttentionShape& shape, const RingLayout& layout, int rank) {
-  return 2 * Circulation::BufferBytes(Units(shape, layout), rank) + ForestBytes(shape, layout, rank);
+  return 2 * Circulation::BufferBytes(Units(shape, layout), rank) +
+         MostNodes(layout, rank) * NodePool(shape, kBlockTokens).slab_bytes();
 }
 
 void PassKv::Begin(const RingLayout& layout, int64_t position) {
@@ -46,6 +86,8 @@ void PassKv::Begin(const RingLayout& layout, int64_t position) {
   ring_.Plan(RingHeader::kBlocks, Units(context_.kv.shape(), layout), position);
   strips_ = layout.strips[context_.rank()];
   ResetForests(strips_, forests_, pool_);
+  last_steps_.clear();
+  for (const Strip& strip : strips_) last_steps_.push_back(LastStep(layout, context_.rank(), strip));
   block_ids_.assign(layout.world(), {});
   for (int rank = 0; rank < layout.world(); ++rank) {
     for (const BlockRange& run : layout.blocks[rank]) {
@@ -65,16 +107,17 @@ absl::Status PassKv::Run(int32_t layer, const float* q, float* out, float* lse) 
     if (!ring_.last()) {
       if (absl::Status posted = ring_.Post(); !posted.ok()) return posted;
     }
-    Attend(layer, q);
+    Attend(layer, q, out, lse);
     if (ring_.last()) break;
     if (absl::Status received = ring_.Receive(); !received.ok()) return received;
   }
   context_.stats.skipped_steps += ring_.skipped_hops();
-  FinishStrips(context_, strips_, absl::MakeSpan(forests_), skipped_, out, lse, pool_);
+  if (skipped_) SkipStrips(context_, strips_, absl::MakeSpan(forests_), out, lse, pool_);
   return EndLayer(context_, layer, position_, skipped_, ring_.stop());
 }
 
-void PassKv::Attend(int32_t layer, const float* q) {
+// A strip is finished as soon as it has seen its last block, so that nodes of few strips are kept: on one rank, of one.
+void PassKv::Attend(int32_t layer, const float* q, float* out, float* lse) {
   ScopedTimer timer(context_.stats.compute);
   const int64_t row_size = int64_t{context_.kv.shape().q_heads} * context_.kv.shape().head_dim;
   skipped_ = skipped_ || ring_.skipped();
@@ -85,6 +128,7 @@ void PassKv::Attend(int32_t layer, const float* q) {
     skipped_ = context_.Cancelling();
     if (skipped_) return;
     AttendStrip(strips_[i], forests_[i], q + strips_[i].first_row * row_size);
+    if (ring_.step() == last_steps_[i]) FinishStrip(context_, strips_[i], forests_[i], out, lse, pool_);
     context_.Progress(ring_.step(), i + 1, strips_.size());
   }
 }

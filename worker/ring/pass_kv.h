@@ -27,14 +27,17 @@ class PassKv {
   // Sets aside memory for two buffers of so many bytes, so that later Begin calls need not.
   void Reserve(size_t buffer_bytes) { ring_.Reserve(buffer_bytes); }
 
-  // What a rank needs beside KV, queries and output: receive buffers and nodes.
+  // What a rank needs beside KV, queries and output: receive buffers and the nodes of strips that are under way.
   static size_t BufferBytes(const AttentionShape& shape, const RingLayout& layout, int rank);
 
   // Blocks as units of a circulation: how far each must go.
   static std::vector<std::vector<Circulation::Unit>> Units(const AttentionShape& shape, const RingLayout& layout);
 
+  // Storage of partial nodes so far.
+  size_t node_bytes() const { return pool_.reserved_bytes(); }
+
  private:
-  void Attend(int32_t layer, const float* q);
+  void Attend(int32_t layer, const float* q, float* out, float* lse);
   void ViewHeld();
   void KeepHeld(int32_t layer);
   void AttendStrip(const Strip& strip, NodeForest& forest, const float* q);
@@ -46,6 +49,7 @@ class PassKv {
   int64_t kv_tokens_ = 0;
   std::vector<Strip> strips_;
   std::vector<NodeForest> forests_;               // of each strip
+  std::vector<int> last_steps_;                   // in which each strip sees its last block
   std::vector<std::vector<int64_t>> block_ids_;   // by origin
   std::vector<std::vector<KvBlock>> block_runs_;  // of the blocks held
   size_t block_run_count_ = 0;

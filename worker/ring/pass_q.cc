@@ -9,6 +9,23 @@
 #include "worker/ring/node_plan.h"
 
 namespace rondo {
+namespace {
+
+// Each rank's blocks give a strip at most its own nodes, and a forest never holds more than it was given.
+size_t ForestBytes(const AttentionShape& shape, const RingLayout& layout, int rank) {
+  size_t nodes = 1;  // the identity of a strip that sees nothing
+  for (const Strip& strip : layout.strips[rank]) {
+    for (const std::vector<BlockRange>& blocks : layout.blocks) {
+      for (const BlockRange& run : blocks) {
+        const BlockRange seen = Intersect(strip.visible, run);
+        if (!seen.empty()) nodes += DyadicNodes(seen).size();
+      }
+    }
+  }
+  return nodes * NodePool(shape, kBlockTokens).slab_bytes();
+}
+
+}  // namespace
 
 PassQ::PassQ(RingContext& context)
     : context_(context),
@@ -233,7 +250,13 @@ void PassQ::Insert(const Answer& answer, const float* floats) {
 
 absl::Status PassQ::Finish(int32_t layer, float* out, float* lse) {
   if (absl::Status delivered = delivery_.Finish(); !delivered.ok()) return delivered;
-  FinishStrips(context_, layout_.strips[context_.rank()], absl::MakeSpan(forests_), skipped_, out, lse, pool_);
+  const std::vector<Strip>& strips = layout_.strips[context_.rank()];
+  if (skipped_) {
+    SkipStrips(context_, strips, absl::MakeSpan(forests_), out, lse, pool_);
+  } else {
+    ScopedTimer timer(context_.stats.compute);
+    for (size_t i = 0; i < strips.size(); ++i) FinishStrip(context_, strips[i], forests_[i], out, lse, pool_);
+  }
   return EndLayer(context_, layer, position_, skipped_, ring_.stop());
 }
 

@@ -32,6 +32,9 @@ class PassQ {
   // Bytes of the nodes with which `holder` answers the queries of `origin`.
   static size_t PartialBytes(const AttentionShape& shape, const RingLayout& layout, int holder, int origin);
 
+  // Storage of partial nodes so far.
+  size_t node_bytes() const { return pool_.reserved_bytes(); }
+
  private:
   // Nodes for strips of one rank from the blocks of another, in the order in which they travel.
   struct Answer {

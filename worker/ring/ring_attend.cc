@@ -82,6 +82,7 @@ size_t RingAttend::KvBytes(const RingProblem& problem, int world, int rank) {
 
 size_t RingAttend::BufferBytes(const RingProblem& problem, int world, int rank) {
   const RingLayout layout = ProblemLayout(problem, PlanShares(problem, world));
+  if (world == 1) return PassKv::BufferBytes(problem.shape, layout, rank);
   return std::max(PassKv::BufferBytes(problem.shape, layout, rank), PassQ::BufferBytes(problem.shape, layout, rank));
 }
 
@@ -112,6 +113,7 @@ absl::StatusOr<RingReport> RingAttend::Run(const float* q, float* out, float* ls
   if (!ran.ok()) return ran;
   report.sent_bytes = context.stats.sent_bytes;
   report.skipped_steps = context.stats.skipped_steps;
+  report.node_bytes = std::max(impl_->pass_kv.node_bytes(), impl_->pass_q.node_bytes());
   return report;
 }
 

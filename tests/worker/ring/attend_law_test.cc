@@ -98,7 +98,11 @@ TEST(AttendLawTest, AnyWorldAndStrategyGivesTheBitsOfOneRank) {
                                       << Name(options.strategy));
     const AttendAnswer want = RunOnOneRank(c);
     const WorldRun run = RunOnWorld(c, ranks, options);
-    for (const absl::StatusOr<RingReport>& report : run.reports) ASSERT_TRUE(report.ok()) << report.status();
+    for (int rank = 0; rank < ranks.world(); ++rank) {
+      const absl::StatusOr<RingReport>& report = run.reports[rank];
+      ASSERT_TRUE(report.ok()) << report.status();
+      ASSERT_LE(report->node_bytes, RingAttend::BufferBytes(c.problem, ranks.world(), rank)) << rank;
+    }
     ASSERT_EQ(CompareBits(c, run.answer, want), "");
     const int64_t work = c.problem.q_tokens * c.problem.kv_tokens * c.problem.shape.q_heads;
     if (work * c.problem.shape.head_dim > 1'000'000) continue;

@@ -123,6 +123,20 @@ TEST(RingAttendTest, BytesOfBothStrategiesByHand) {
 }
 
 // One query whose weights on two shards sum to 2 and 8, with outputs 0 and 10: 8.0, and ln 10.
+// On one rank a strip is finished before the next begins. Of 32 blocks the strip of block 30 sees 31: nodes of 16, 8, 4,
+// 2 and 1, each 256 rows of one head of 2 + 2 floats.
+TEST(RingAttendTest, KeepsTheNodesOfOneStripOnOneRank) {
+  RankThreads ranks(1);
+  AttendCase c;
+  Shape(c, 1, 1, 2, KvType::kF32);
+  c.problem.q_tokens = c.problem.kv_tokens = 32 * 256;
+  c.Fill(5);
+  const WorldRun run = RunOnWorld(c, ranks, {});
+  ASSERT_TRUE(run.reports[0].ok());
+  EXPECT_EQ(run.reports[0]->node_bytes, 5u * 256 * (2 + 2) * sizeof(float));
+  EXPECT_EQ(RingAttend::BufferBytes(c.problem, 1, 0), 5u * 256 * (2 + 2) * sizeof(float));
+}
+
 TEST(RingAttendTest, LogSumExpIsNatural) {
   RankThreads ranks(2);
   AttendCase c;

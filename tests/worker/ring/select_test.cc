@@ -43,6 +43,17 @@ TEST(SelectTest, FewQueriesOnManyKeysGoToTheKeys) {
   EXPECT_NE(choice.reason.find("pass-kv 8208 us and pass-q 177 us"), std::string::npos) << choice.reason;
 }
 
+// Compute hides either transfer: the times differ by what the nodes cost, under 5 %, and what is sent decides.
+// 2 queries: 64 and 96 bytes against 8192. 512: 8192 and 12288 against 8192.
+TEST(SelectTest, CloseCallsGoToTheOneThatSendsLess) {
+  const RingRates rates{.flops = 1e6, .bytes_per_s = 1e9};
+  const RingChoice few = ChooseStrategy(Full(2, 512), 2, rates);
+  EXPECT_GT(few.pass_q_us, few.pass_kv_us);
+  EXPECT_LT(few.pass_q_us, 1.05 * few.pass_kv_us);
+  EXPECT_EQ(few.strategy, RingStrategy::kPassQ);
+  EXPECT_EQ(ChooseStrategy(Full(512, 512), 2, rates).strategy, RingStrategy::kPassKv);
+}
+
 TEST(SelectTest, WithoutRatesOrPeersItIsPassKv) {
   EXPECT_EQ(ChooseStrategy(Full(2, 512), 2, {}).strategy, RingStrategy::kPassKv);
   EXPECT_EQ(ChooseStrategy(Full(2, 512), 1, {1e9, 1e6}).strategy, RingStrategy::kPassKv);
