@@ -41,7 +41,7 @@ AttentionShape CommonShape() {
 absl::StatusOr<RingRates> Rates(const WorkerContext& context) {
   if (context.strategy != RingStrategy::kAuto || context.transport->world_size() == 1) return RingRates{};
   const AttentionShape shape =
-      context.model == nullptr ? CommonShape() : ShapeOf(context.model->config, context.kv_type);
+      context.model == nullptr ? CommonShape() : ShapeOf(context.model->config, *context.kernels.attention, context.kv_type);
   absl::StatusOr<RingRates> rates = MeasureRates(*context.kernels.attention, shape, *context.transport, *context.pool);
   if (rates.ok() && context.transport->rank() == 0) {
     LogInfo("the slowest rank attends at ", rates->flops * 1e-9, " GFLOP/s and sends at ", rates->bytes_per_s * 1e-9,

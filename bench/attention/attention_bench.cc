@@ -85,7 +85,7 @@ struct Setup {
       run.push_back({data, b, static_cast<int32_t>(std::min(kBlockTokens, tokens - b * kBlockTokens))});
     }
     first_position = tokens - rows;
-    for (const NodeId id : DyadicNodes({0, BlocksFor(tokens)})) {
+    for (const NodeId id : DyadicNodes({0, BlocksFor(tokens)}, 0)) {
       storage.emplace_back(rows * s.q_heads * (s.head_dim + 2));
       float* o = storage.back().data();
       nodes.push_back({id, o, o + rows * s.q_heads * s.head_dim, o + rows * s.q_heads * (s.head_dim + 1)});

@@ -46,8 +46,8 @@ void DecodeStep(Transport& t, const BenchOptions& o) {
   const int64_t blocks = BlocksFor(o.tokens + 1);
   for (int rank = 0; rank < ranks; ++rank) {
     const std::vector<BlockRange> owned = plan.OwnedBlocks(o.tokens + 1, rank);
-    for (const BlockRange& run : owned) complete += DyadicNodes(run).size();
-    nodes += OwnNodes(owned, {0, blocks}).size();
+    for (const BlockRange& run : owned) complete += DyadicNodes(run, 0).size();
+    nodes += OwnNodes(owned, {0, blocks}, 0).size();
   }
   std::printf(
       "%3d ranks, %ld tokens: %9.0f us a layer, %zu nodes exchanged (%zu complete subtrees), %lu bytes sent by "

@@ -73,7 +73,7 @@ absl::StatusOr<MeasuredRanks> MeasureRanks(UpOptions options, absl::Duration tim
   boost::asio::io_context io;
   absl::StatusOr<MeasuredRanks> measured = absl::UnknownError("no figures");
   bool seen = false;
-  auto child = Child::Start(io, GroupCommand(options, "none", geteuid() == 0), SIGTERM, [&](std::string_view line) {
+  auto child = Child::Start(io, GroupCommand(options, "", geteuid() == 0), SIGTERM, [&](std::string_view line) {
     if (line.substr(0, kMeasured.size()) != kMeasured) return;
     measured = ParseMeasured(line);
     seen = true;

@@ -27,10 +27,13 @@ std::vector<std::string> GroupCommand(const UpOptions& o, const std::string& coo
     }
     if (as_root) command.push_back("--allow-run-as-root");
   }
-  for (const std::string& word : {absl::StrCat(o.bin, "/rondo-worker"), std::string("--coordinator"), coordinator,
-                                  std::string("--transport"), o.transport}) {
-    command.push_back(word);
+  command.push_back(absl::StrCat(o.bin, "/rondo-worker"));
+  if (!coordinator.empty()) {
+    command.push_back("--coordinator");
+    command.push_back(coordinator);
   }
+  command.push_back("--transport");
+  command.push_back(o.transport);
   if (!o.model.empty()) {
     command.push_back("--model");
     command.push_back(o.model);

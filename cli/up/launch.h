@@ -24,6 +24,7 @@ struct UpOptions {
 std::vector<std::string> CoordinatorCommand(const UpOptions& options, const std::string& listen);
 
 // One group that dials `coordinator`: mpirun over `workers` processes, or one process with that many loopback ranks.
+// Ranks that only measure dial nobody: empty.
 // `as_root`: mpirun refuses to run as root unless told that it may.
 std::vector<std::string> GroupCommand(const UpOptions& options, const std::string& coordinator, bool as_root);
 

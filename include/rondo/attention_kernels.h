@@ -34,6 +34,7 @@ struct AttentionShape {
   KvType kv_type = KvType::kF32;
   float scale = 0;  // multiplies q.k, usually 1/sqrt(head_dim)
   ScoreSpec score = {};
+  int32_t leaf_level = 0;  // of the kernels that compute it: a partial starts empty every 2^leaf_level blocks
 };
 
 // Which keys k a query at position p may see. Positions are global. rondo/visible.h turns it into intervals.
@@ -80,9 +81,12 @@ class AttentionKernels {
   virtual ~AttentionKernels() = default;
   virtual std::string_view name() const = 0;  // ref, portable, avx2, avx512
 
-  // Computes the nodes DyadicNodes({run.front().index, run.back().index + 1}) into `nodes` (same ids, same order,
-  // caller-owned storage). `run` is non-empty and its indices are consecutive. A few rows (decode) and many
-  // (prefill) may take different code; the bits are the same.
+  // Of the family; shapes carry it. See canonical.h.
+  virtual int32_t leaf_level() const { return 0; }
+
+  // Computes the nodes DyadicNodes({run.front().index, run.back().index + 1}, shape.leaf_level) into `nodes` (same ids,
+  // same order, caller-owned storage). `run` is non-empty and its indices are consecutive; what it leaves out of a leaf
+  // at its ends, no query sees. A few rows (decode) and many (prefill) may take different code; the bits are the same.
   virtual void Attend(const AttentionShape& shape, const QueryRows& queries, absl::Span<const KvBlock> run,
                       const MaskSpec& mask, absl::Span<const PartialNode> nodes, ThreadPool& pool) const = 0;
 

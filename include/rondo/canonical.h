@@ -1,5 +1,9 @@
 // Canonical blocks and the fixed merge tree over them: the part of the law that attention kernels, the KV cache, the
 // plan and the ring all share. Pure arithmetic on block indices.
+//
+// Blocks are the unit in which keys are kept and sent. A kernel family computes its partials over leaves of the tree:
+// one block on the CPU (leaf level 0), 2^L of them on GPUs, where a partial that waits for its sibling costs memory
+// traffic.
 #pragma once
 
 #include <bit>
@@ -37,10 +41,19 @@ struct BlockRange {
   constexpr bool empty() const { return end <= begin; }
 };
 
+// `range` widened to whole leaves.
+constexpr BlockRange WholeLeaves(BlockRange range, int leaf_level) {
+  const int64_t blocks = int64_t{1} << leaf_level;
+  return {range.begin / blocks * blocks, (range.end + blocks - 1) / blocks * blocks};
+}
+
 // The complete subtrees that tile `range`, in ascending order of blocks: what the holder of a contiguous run of
-// blocks computes and sends. At most 2 * log2(size) of them.
-inline std::vector<NodeId> DyadicNodes(BlockRange range) {
+// blocks computes and sends. At most 2 * log2(size) of them. None is less than a leaf: those at the ends of the range
+// may reach beyond it, where their keys are invisible or not there.
+inline std::vector<NodeId> DyadicNodes(BlockRange range, int leaf_level) {
   std::vector<NodeId> nodes;
+  if (range.empty()) return nodes;
+  range = WholeLeaves(range, leaf_level);
   for (int64_t b = range.begin; b < range.end;) {
     const int by_alignment = b == 0 ? 62 : std::countr_zero(static_cast<uint64_t>(b));
     const int by_length = std::bit_width(static_cast<uint64_t>(range.end - b)) - 1;

@@ -18,12 +18,15 @@ class ShardPlan {
   // order rotated by the segment's number so that short segments spread. Piece lengths differ by at most one block. Who
   // computes a block also keeps it if there are several chunks. If there is one, each rank keeps one contiguous run
   // instead: keys and values come past every rank anyway, and long aligned runs are few nodes of a decode step.
-  static ShardPlan Zigzag(int64_t tokens, int world, int64_t prefill_chunk);
+  // A leaf of the tree (canonical.h) is never divided: with leaf_level L everything above happens in units of 2^L
+  // blocks.
+  static ShardPlan Zigzag(int64_t tokens, int world, int64_t prefill_chunk, int leaf_level = 0);
 
   int64_t tokens() const { return tokens_; }
   int world() const { return world_; }
 
-  // The rank that keeps a block; also for blocks past the prompt, which go round the ranks four at a time.
+  // The rank that keeps a block; also for blocks past the prompt, which go round the ranks four at a time, or a leaf if
+  // that is more.
   int Owner(int64_t block) const;
   // The rank that computes the prompt's rows of a block.
   int Computer(int64_t block) const { return computers_[block]; }
@@ -44,9 +47,10 @@ class ShardPlan {
  private:
   int64_t tokens_ = 0;
   int64_t chunk_ = 0;
+  int leaf_level_ = 0;
   int world_ = 1;
   std::vector<int> computers_;  // by block of the prompt
-  std::vector<int> owners_;     // the same
+  std::vector<int> owners_;     // the same; like computers_ it covers whole leaves
 };
 
 }  // namespace rondo

@@ -34,7 +34,7 @@ void LocalAttention::Store(int32_t layer, PositionRun run, const float* k, const
 // The nodes of the tree over `blocks` blocks, with room for `rows` rows each.
 absl::Span<PartialNode> LocalAttention::PlaceNodes(int64_t blocks, int64_t rows) {
   if (blocks != placed_blocks_) {
-    node_ids_ = DyadicNodes({0, blocks});
+    node_ids_ = DyadicNodes({0, blocks}, arena_.shape().leaf_level);
     placed_blocks_ = blocks;
   }
   const size_t heads = static_cast<size_t>(rows) * arena_.shape().q_heads;

@@ -120,8 +120,8 @@ class Measurement {
   }
 
   absl::Status Prefill() {
-    const AttentionShape shape = ShapeOf(config_, context_.kv_type);
-    const ShardPlan plan = ShardPlan::Zigzag(kAttentionTokens, 1, 0);
+    const AttentionShape shape = ShapeOf(config_, *context_.kernels.attention, context_.kv_type);
+    const ShardPlan plan = ShardPlan::Zigzag(kAttentionTokens, 1, 0, shape.leaf_level);
     absl::StatusOr<SequenceKv> kv = SequenceKv::Create(shape, 1, plan, 0, kAttentionTokens);
     if (!kv.ok()) return kv.status();
     RingAttention attention(*context_.kernels.attention, *context_.transport, *context_.pool, *kv, plan, 1, {}, never_);
@@ -140,7 +140,8 @@ class Measurement {
   // One row over few keys, then over many, in as many layers as the model has: what a key costs, and what is left.
   absl::Status Decode() {
     const double token_bytes =
-        static_cast<double>(KvBlockBytes(ShapeOf(config_, context_.kv_type))) / kBlockTokens * config_.layers;
+        static_cast<double>(KvBlockBytes(ShapeOf(config_, *context_.kernels.attention, context_.kv_type))) /
+        kBlockTokens * config_.layers;
     const int64_t many =
         std::max<int64_t>(4, static_cast<int64_t>(kKvBytes / token_bytes) / kBlockTokens) * kBlockTokens;
     const absl::StatusOr<double> few_s = DecodeStep(kBlockTokens);
@@ -156,9 +157,9 @@ class Measurement {
   // Seconds of one row's attention in all layers at `depth`.
   absl::StatusOr<double> DecodeStep(int64_t depth) {
     const int64_t rows = int64_t{kRows} * kRepeats;
-    const ShardPlan plan = ShardPlan::Zigzag(depth, 1, 0);
-    absl::StatusOr<SequenceKv> kv =
-        SequenceKv::Create(ShapeOf(config_, context_.kv_type), config_.layers, plan, 0, depth + rows);
+    const ShardPlan plan = ShardPlan::Zigzag(depth, 1, 0, context_.kernels.attention->leaf_level());
+    absl::StatusOr<SequenceKv> kv = SequenceKv::Create(ShapeOf(config_, *context_.kernels.attention, context_.kv_type),
+                                                       config_.layers, plan, 0, depth + rows);
     if (!kv.ok()) return kv.status();
     Fill(depth);
     const PositionRun prompt{0, depth};

@@ -33,7 +33,7 @@ double MeasureFlops(const AttentionKernels& kernels, const AttentionShape& shape
   std::vector<KvBlock> run;
   for (int64_t b = 0; b < kBlocks; ++b) run.push_back({blocks.get() + b * block_bytes, b, kBlockTokens});
   PartialNode node;
-  node.id = DyadicNodes({0, kBlocks}).front();
+  node.id = DyadicNodes({0, kBlocks}, shape.leaf_level).front();
   node.o = node_floats.data();
   node.m = node.o + kRows * row;
   node.l = node.m + kRows * shape.q_heads;

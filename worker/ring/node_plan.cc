@@ -28,10 +28,10 @@ void Visit(NodeId node, absl::Span<const BlockRange> owned, BlockRange visible, 
 
 }  // namespace
 
-std::vector<NodeId> OwnNodes(absl::Span<const BlockRange> owned, BlockRange visible) {
+std::vector<NodeId> OwnNodes(absl::Span<const BlockRange> owned, BlockRange visible, int leaf_level) {
   std::vector<NodeId> nodes;
   if (visible.empty()) return nodes;
-  NodeId root;
+  NodeId root{leaf_level, 0};
   while (root.end() < visible.end) root = root.parent();
   Visit(root, owned, visible, nodes);
   return nodes;

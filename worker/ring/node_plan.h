@@ -14,6 +14,7 @@ namespace rondo {
 // in ascending order. Blocks outside `visible` are the identity of a merge, so such a node is the fold of what its
 // holder has of it, and nobody else has a part in it. Each is a fold of one or more neighbours among the complete
 // subtrees DyadicNodes(run of owned, inside visible). At most 2 * log2 of them for each run, and often fewer.
-std::vector<NodeId> OwnNodes(absl::Span<const BlockRange> owned, BlockRange visible);
+// No node is less than a leaf, and `owned` divides none.
+std::vector<NodeId> OwnNodes(absl::Span<const BlockRange> owned, BlockRange visible, int leaf_level);
 
 }  // namespace rondo

@@ -29,7 +29,7 @@ void OwnNodeAttender::Attend(const Strip& strip, const float* q, absl::Span<cons
     if (seen.empty()) continue;
     parts_.clear();
     size_t next = target;
-    for (const NodeId id : DyadicNodes(seen)) {
+    for (const NodeId id : DyadicNodes(seen, shape.leaf_level)) {
       if (next < targets.size() && id.begin() >= targets[next].id.begin()) {
         parts_.push_back(targets[next++]);
         parts_.back().id = id;

@@ -12,11 +12,11 @@ namespace {
 int Origin(int rank, int step, int ranks) { return (rank + ranks - step) % ranks; }
 
 // The nodes a strip gets from blocks [begin, end) of each of `blocks`.
-size_t NodesOf(const Strip& strip, absl::Span<const BlockRange> blocks) {
+size_t NodesOf(const Strip& strip, absl::Span<const BlockRange> blocks, int leaf_level) {
   size_t nodes = 0;
   for (const BlockRange& run : blocks) {
     const BlockRange seen = Intersect(strip.visible, run);
-    if (!seen.empty()) nodes += DyadicNodes(seen).size();
+    if (!seen.empty()) nodes += DyadicNodes(seen, leaf_level).size();
   }
   return nodes;
 }
@@ -29,13 +29,13 @@ int LastStep(const RingLayout& layout, int rank, const Strip& strip) {
 }
 
 // The most that is kept at once: a strip's nodes from its first step to its last. Merges only make them fewer.
-size_t MostNodes(const RingLayout& layout, int rank) {
+size_t MostNodes(const RingLayout& layout, int rank, int leaf_level) {
   const std::vector<Strip>& strips = layout.strips[rank];
   std::vector<size_t> kept(strips.size(), 0);
   size_t now = 0, most = 1;  // one for the identity of a strip that sees nothing
   for (int step = 0; step < layout.world(); ++step) {
     for (size_t i = 0; i < strips.size(); ++i) {
-      const size_t more = NodesOf(strips[i], layout.blocks[Origin(rank, step, layout.world())]);
+      const size_t more = NodesOf(strips[i], layout.blocks[Origin(rank, step, layout.world())], leaf_level);
       kept[i] += more;
       now += more;
       most = std::max(most, now);
@@ -76,7 +76,7 @@ std::vector<std::vector<Circulation::Unit>> PassKv::Units(const AttentionShape& 
 
 size_t PassKv::BufferBytes(const AttentionShape& shape, const RingLayout& layout, int rank) {
   return 2 * Circulation::BufferBytes(Units(shape, layout), rank) +
-         MostNodes(layout, rank) * NodePool(shape, kBlockTokens).slab_bytes();
+         MostNodes(layout, rank, shape.leaf_level) * NodePool(shape, kBlockTokens).slab_bytes();
 }
 
 void PassKv::Begin(const RingLayout& layout, int64_t position) {
@@ -167,7 +167,7 @@ void PassKv::AttendStrip(const Strip& strip, NodeForest& forest, const float* q)
     const BlockRange seen = Intersect(strip.visible, {run.front().index, run.back().index + 1});
     if (seen.empty()) continue;
     nodes_.clear();
-    for (const NodeId id : DyadicNodes(seen)) nodes_.push_back(pool_.Acquire(id));
+    for (const NodeId id : DyadicNodes(seen, shape.leaf_level)) nodes_.push_back(pool_.Acquire(id));
     context_.kernels.Attend(shape, QueryRows{q, strip.first_position, strip.count},
                             absl::MakeConstSpan(run).subspan(seen.begin - run.front().index, seen.size()),
                             context_.mask, nodes_, context_.threads);

@@ -18,7 +18,7 @@ size_t ForestBytes(const AttentionShape& shape, const RingLayout& layout, int ra
     for (const std::vector<BlockRange>& blocks : layout.blocks) {
       for (const BlockRange& run : blocks) {
         const BlockRange seen = Intersect(strip.visible, run);
-        if (!seen.empty()) nodes += DyadicNodes(seen).size();
+        if (!seen.empty()) nodes += DyadicNodes(seen, shape.leaf_level).size();
       }
     }
   }
@@ -52,7 +52,7 @@ PassQ::Answer PassQ::PlanAnswer(const AttentionShape& shape, const RingLayout& l
   Answer answer;
   const std::vector<Strip>& strips = layout.strips[origin];
   for (size_t i = 0; i < strips.size(); ++i) {
-    const std::vector<NodeId> nodes = OwnNodes(layout.blocks[holder], strips[i].visible);
+    const std::vector<NodeId> nodes = OwnNodes(layout.blocks[holder], strips[i].visible, shape.leaf_level);
     if (nodes.empty()) continue;
     answer.strips.push_back(i);
     answer.nodes.insert(answer.nodes.end(), nodes.begin(), nodes.end());

@@ -28,7 +28,7 @@ void RingDecode::PlanExchange() {
   std::vector<size_t> offsets;
   for (int rank = 0; rank < context_.ring_size; ++rank) {
     owned_.push_back(plan_.OwnedBlocks(position_ + 1, rank));
-    for (const NodeId id : OwnNodes(owned_.back(), planned_)) {
+    for (const NodeId id : OwnNodes(owned_.back(), planned_, shape.leaf_level)) {
       part_nodes_[rank].push_back({id, nullptr, nullptr, nullptr});
     }
     offsets.push_back(bytes);

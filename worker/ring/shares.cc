@@ -104,7 +104,7 @@ RingShares PlanShares(const RingProblem& p, int world) {
   const std::vector<Segment> segments = Segments(p, world);
   const PositionRun kv{0, p.kv_tokens};
   const PositionRun q{p.kv_tokens - p.q_tokens, p.kv_tokens};
-  shares.kv_rows = RunsByRank(Deal(p, world, segments, kv, kBlockTokens), world, kv, 0);
+  shares.kv_rows = RunsByRank(Deal(p, world, segments, kv, kBlockTokens << p.shape.leaf_level), world, kv, 0);
   const int64_t grain = p.q_tokens == p.kv_tokens ? kBlockTokens : Grain(p.q_tokens, world);
   shares.q_rows = RunsByRank(Deal(p, world, segments, q, grain), world, q, -q.begin);
   return shares;

@@ -114,7 +114,7 @@ void GroupClient::SendHello() {
   fingerprint.set_prefill_chunk(context_.prefill_chunk);
   if (context_.model != nullptr) {
     const ModelConfig& config = context_.model->config;
-    fingerprint.set_kv_block_bytes_per_token(KvBlockBytes(ShapeOf(config, context_.kv_type)) / kBlockTokens *
+    fingerprint.set_kv_block_bytes_per_token(KvBlockBytes(ShapeOf(config, *context_.kernels.attention, context_.kv_type)) / kBlockTokens *
                                              config.layers);
   }
   hello.set_host(HostName());

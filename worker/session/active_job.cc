@@ -29,7 +29,8 @@ ActiveJob::ActiveJob(const WorkerContext& context, StartJob start, std::shared_p
       detokenizer_(*context.tokenizer, start_.stops) {
   const int world = context_.transport->world_size();
   ring_size_ = start_.ring_size == 0 ? world : std::min(start_.ring_size, world);
-  plan_ = ShardPlan::Zigzag(static_cast<int64_t>(start_.prompt.size()), ring_size_, context_.prefill_chunk);
+  plan_ = ShardPlan::Zigzag(static_cast<int64_t>(start_.prompt.size()), ring_size_, context_.prefill_chunk,
+                            context_.kernels.attention->leaf_level());
 }
 
 absl::StatusOr<std::unique_ptr<ActiveJob>> ActiveJob::Create(const WorkerContext& context, StartJob start,
@@ -41,7 +42,7 @@ absl::StatusOr<std::unique_ptr<ActiveJob>> ActiveJob::Create(const WorkerContext
   job->started_us_ = NowUs();
   if (!job->takes_part()) return job;
   const ModelConfig& config = context.model->config;
-  const AttentionShape shape = ShapeOf(config, context.kv_type);
+  const AttentionShape shape = ShapeOf(config, *context.kernels.attention, context.kv_type);
   const int64_t tokens = static_cast<int64_t>(job->start_.prompt.size()) + job->start_.max_tokens;
   const int rank = context.transport->rank();
   // The coordinator admits by the same numbers; a rank that was told more than it has says so and does not overcommit.

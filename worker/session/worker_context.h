@@ -37,12 +37,13 @@ struct WorkerContext {
   absl::Duration ring_timeout = absl::Minutes(10);  // for one wait; a dead peer is noticed earlier by its heartbeats
 };
 
-inline AttentionShape ShapeOf(const ModelConfig& config, KvType kv_type) {
+inline AttentionShape ShapeOf(const ModelConfig& config, const AttentionKernels& kernels, KvType kv_type) {
   AttentionShape shape;
   shape.q_heads = config.q_heads;
   shape.kv_heads = config.kv_heads;
   shape.head_dim = config.head_dim;
   shape.kv_type = kv_type;
+  shape.leaf_level = kernels.leaf_level();
   shape.scale = 1.0f / __builtin_sqrtf(static_cast<float>(config.head_dim));
   return shape;
 }

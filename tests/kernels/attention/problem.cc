@@ -138,7 +138,7 @@ Blocks::Blocks(const Problem& problem) {
 
 Nodes::Nodes(const AttentionShape& shape, int64_t count, BlockRange range)
     : pairs_(count * shape.q_heads), head_dim_(shape.head_dim) {
-  for (const NodeId id : DyadicNodes(range)) {
+  for (const NodeId id : DyadicNodes(range, 0)) {
     std::vector<float>& data = storage_.emplace_back(pairs_ * (head_dim_ + 2), std::nanf(""));
     float* o = data.data();
     nodes_.push_back({id, o, o + pairs_ * head_dim_, o + pairs_ * (head_dim_ + 1)});

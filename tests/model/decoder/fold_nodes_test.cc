@@ -66,7 +66,7 @@ TEST(FoldNodes, EqualsTheTreeForEverySetOfBlocks) {
         int64_t end = begin + 1;
         if (present >> begin & 1) {
           while (end < 9 && (present >> end & 1) && !(cuts >> end & 1)) ++end;
-          for (NodeId id : DyadicNodes({begin, end})) nodes.push_back(kernels.Add(id, Tree(id, present)));
+          for (NodeId id : DyadicNodes({begin, end}, 0)) nodes.push_back(kernels.Add(id, Tree(id, present)));
         }
         begin = end;
       }

@@ -11,6 +11,7 @@
 
 #include "kernels/registry.h"
 #include "tests/worker/ring/attend_harness.h"
+#include "tests/worker/ring/plain_kernels.h"
 
 namespace rondo::testing {
 namespace {
@@ -110,6 +111,37 @@ TEST(AttendLawTest, AnyWorldAndStrategyGivesTheBitsOfOneRank) {
     ASSERT_EQ(CompareExact(c, want, Exact(c)), "");
   }
   EXPECT_GT(exact, configurations / 5);
+}
+
+// Families whose leaves are two or four blocks, by plain loops.
+TEST(AttendLawTest, LargerLeavesToo) {
+  std::vector<std::unique_ptr<RankThreads>> worlds;
+  for (int world = 1; world <= 5; ++world) worlds.push_back(std::make_unique<RankThreads>(world));
+  const int64_t configurations = Configurations() / 20;
+  for (int64_t seed = 1; seed <= configurations; ++seed) {
+    AttendCase c;
+    Choose(c, seed);
+    c.problem.shape.leaf_level = 1 + static_cast<int32_t>(seed % 2);
+    c.kernels = &PlainKernels(c.problem.shape.leaf_level);
+    c.problem.shape.score = {};  // plain loops know no soft cap, bias or sink, and do not round queries
+    c.problem.shape.kv_type = KvType::kF32;
+    c.sinks.clear();
+    c.slopes.clear();
+    if (c.problem.kv_tokens * c.problem.q_tokens * c.problem.shape.q_heads * c.problem.shape.head_dim > 4'000'000)
+      continue;
+    c.Fill(seed);
+    RankThreads& ranks = *worlds[1 + seed % 4];
+    RingRunOptions options;
+    options.job = seed;
+    options.strategy = seed % 3 == 0 ? RingStrategy::kPassKv : RingStrategy::kPassQ;
+    SCOPED_TRACE(::testing::Message() << "seed " << seed << ": " << c.Text() << "; " << ranks.world() << " ranks, "
+                                      << Name(options.strategy));
+    const AttendAnswer want = RunOnOneRank(c);
+    const WorldRun run = RunOnWorld(c, ranks, options);
+    for (const absl::StatusOr<RingReport>& report : run.reports) ASSERT_TRUE(report.ok()) << report.status();
+    ASSERT_EQ(CompareBits(c, run.answer, want), "");
+    ASSERT_EQ(CompareExact(c, want, Exact(c)), "");
+  }
 }
 
 }  // namespace

@@ -20,17 +20,21 @@ float Element(const AttentionShape& s, const std::byte* half, int64_t head, int6
 
 class Plain : public AttentionKernels {
  public:
+  explicit Plain(int32_t leaf_level) : leaf_level_(leaf_level) {}
   std::string_view name() const override { return "plain"; }
+  int32_t leaf_level() const override { return leaf_level_; }
 
   void Attend(const AttentionShape& s, const QueryRows& queries, absl::Span<const KvBlock> run, const MaskSpec& mask,
               absl::Span<const PartialNode> nodes, ThreadPool& pool) const override {
-    size_t node = 0;
+    RONDO_CHECK(s.leaf_level == leaf_level_);
+    const BlockRange range = WholeLeaves({run.front().index, run.back().index + 1}, leaf_level_);
+    int64_t next = range.begin;
     for (const PartialNode& target : nodes) {
-      RONDO_CHECK(target.id.begin() == run.front().index + static_cast<int64_t>(node));
-      AttendNode(s, queries, run.subspan(node, target.id.end() - target.id.begin()), mask, target, pool);
-      node += target.id.end() - target.id.begin();
+      RONDO_CHECK(target.id.begin() == next);
+      next = target.id.end();
+      AttendNode(s, queries, run, mask, target, pool);
     }
-    RONDO_CHECK(node == run.size());
+    RONDO_CHECK(next == range.end);
   }
 
   void Merge(const AttentionShape& s, int64_t count, const PartialNode& left, const PartialNode& right,
@@ -70,62 +74,74 @@ class Plain : public AttentionKernels {
   }
 
  private:
-  void AttendNode(const AttentionShape& s, const QueryRows& queries, absl::Span<const KvBlock> blocks,
+  void AttendNode(const AttentionShape& s, const QueryRows& queries, absl::Span<const KvBlock> run,
                   const MaskSpec& mask, const PartialNode& target, ThreadPool& pool) const {
-    if (blocks.size() == 1) return AttendBlock(s, queries, blocks[0], mask, target);
-    const size_t half = blocks.size() / 2;
+    if (target.id.level == leaf_level_) return AttendLeaf(s, queries, run, mask, target);
     PartialNode left = target;
-    AttendNode(s, queries, blocks.subspan(0, half), mask, left, pool);
+    left.id = {target.id.level - 1, 2 * target.id.index};
+    AttendNode(s, queries, run, mask, left, pool);
     std::vector<float> storage(queries.count * s.q_heads * (s.head_dim + 2));
     PartialNode right;
+    right.id = left.id.sibling();
     right.o = storage.data();
     right.m = right.o + queries.count * s.q_heads * s.head_dim;
     right.l = right.m + queries.count * s.q_heads;
-    AttendNode(s, queries, blocks.subspan(half), mask, right, pool);
+    AttendNode(s, queries, run, mask, right, pool);
     Merge(s, queries.count, left, right, pool);
   }
 
-  static void AttendBlock(const AttentionShape& s, const QueryRows& queries, const KvBlock& block, const MaskSpec& mask,
-                          const PartialNode& target) {
-    const std::byte* values = block.data + KvBlockValueOffset(s);
-    std::vector<float> scores(kBlockTokens);
+  struct Key {
+    float score;
+    const KvBlock* block;
+    int64_t row;
+  };
+
+  static void AttendLeaf(const AttentionShape& s, const QueryRows& queries, absl::Span<const KvBlock> run,
+                         const MaskSpec& mask, const PartialNode& target) {
+    std::vector<Key> keys;
     for (int64_t row = 0; row < queries.count; ++row) {
-      const int64_t position = queries.first_position + row;
-      const KeyRange keys = VisibleKeys(mask, position);
-      const auto first = std::clamp<int64_t>(keys.begin - block.index * kBlockTokens, 0, block.tokens);
-      const auto visible = std::clamp<int64_t>(keys.end - block.index * kBlockTokens, first, block.tokens);
+      const KeyRange visible = VisibleKeys(mask, queries.first_position + row);
       for (int64_t head = 0; head < s.q_heads; ++head) {
         const int64_t kv_head = head / (s.q_heads / s.kv_heads);
         const int64_t at = row * s.q_heads + head;
+        float most = kEmptyMax;
+        keys.clear();
+        for (const KvBlock& block : run) {
+          if (block.index < target.id.begin() || block.index >= target.id.end()) continue;
+          for (int64_t key = 0; key < block.tokens; ++key) {
+            const int64_t position = block.index * kBlockTokens + key;
+            if (position < visible.begin || position >= visible.end) continue;
+            float dot = 0;
+            for (int64_t d = 0; d < s.head_dim; ++d) {
+              dot = std::fma(queries.q[at * s.head_dim + d], Element(s, block.data, kv_head, key, d), dot);
+            }
+            keys.push_back({dot * s.scale * 1.44269504f, &block, key});
+            most = std::max(most, std::ceil(keys.back().score));
+          }
+        }
         float* o = target.o + at * s.head_dim;
         std::fill_n(o, s.head_dim, 0.0f);
-        float most = kEmptyMax;
-        for (int64_t key = first; key < visible; ++key) {
-          float dot = 0;
-          for (int64_t d = 0; d < s.head_dim; ++d) {
-            dot = std::fma(queries.q[at * s.head_dim + d], Element(s, block.data, kv_head, key, d), dot);
-          }
-          scores[key] = dot * s.scale * 1.44269504f;
-          most = std::max(most, std::ceil(scores[key]));
-        }
         float sum = 0;
-        for (int64_t key = first; key < visible; ++key) {
-          const float p = std::exp2(scores[key] - most);
+        for (const Key& key : keys) {
+          const float p = std::exp2(key.score - most);
+          const std::byte* values = key.block->data + KvBlockValueOffset(s);
           sum += p;
-          for (int64_t d = 0; d < s.head_dim; ++d) o[d] = std::fma(p, Element(s, values, kv_head, key, d), o[d]);
+          for (int64_t d = 0; d < s.head_dim; ++d) o[d] = std::fma(p, Element(s, values, kv_head, key.row, d), o[d]);
         }
         target.m[at] = most;
         target.l[at] = sum;
       }
     }
   }
+
+  int32_t leaf_level_;
 };
 
 }  // namespace
 
-const AttentionKernels& PlainKernels() {
-  static const Plain kernels;
-  return kernels;
+const AttentionKernels& PlainKernels(int32_t leaf_level) {
+  static const Plain kernels[] = {Plain(0), Plain(1), Plain(2)};
+  return kernels[leaf_level];
 }
 
 }  // namespace rondo::testing

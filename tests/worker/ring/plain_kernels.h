@@ -6,6 +6,7 @@
 
 namespace rondo::testing {
 
-const AttentionKernels& PlainKernels();
+// Of a family whose leaves are 2^leaf_level blocks, 0 to 2.
+const AttentionKernels& PlainKernels(int32_t leaf_level = 0);
 
 }  // namespace rondo::testing

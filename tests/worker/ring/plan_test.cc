@@ -10,9 +10,10 @@ namespace rondo {
 namespace {
 
 // Every position of every chunk belongs to exactly one rank, and to the rank that computes its block.
-void ExpectPartition(int64_t tokens, int world, int64_t chunk) {
-  SCOPED_TRACE(testing::Message() << tokens << " tokens, " << world << " ranks, chunk " << chunk);
-  const ShardPlan plan = ShardPlan::Zigzag(tokens, world, chunk);
+void ExpectPartition(int64_t tokens, int world, int64_t chunk, int leaf_level = 0) {
+  SCOPED_TRACE(testing::Message() << tokens << " tokens, " << world << " ranks, chunk " << chunk << ", leaf level "
+                                  << leaf_level);
+  const ShardPlan plan = ShardPlan::Zigzag(tokens, world, chunk, leaf_level);
   std::vector<int> seen(tokens, 0);
   int64_t next = 0;
   for (int64_t c = 0; c < plan.chunk_count(); ++c) {
@@ -72,6 +73,26 @@ TEST(PlanTest, IsAPartitionForEveryLengthWorldAndChunk) {
       }
     }
   }
+}
+
+TEST(PlanTest, LeavesAreNeverDivided) {
+  for (int world = 1; world <= 5; ++world) {
+    for (const int64_t chunk : {0, 300, 5000}) {
+      for (const int64_t tokens : {0, 1, 4095, 4096, 4097, 20000}) {
+        ExpectPartition(tokens, world, chunk, 4);
+        if (HasFatalFailure()) return;
+        const ShardPlan plan = ShardPlan::Zigzag(tokens, world, chunk, 4);
+        for (int64_t block = 0; block < BlocksFor(tokens + 30000); ++block) {
+          const int64_t leaf = block / 16 * 16;
+          ASSERT_EQ(plan.Owner(block), plan.Owner(leaf)) << block;
+          if (block < BlocksFor(tokens)) {
+            ASSERT_EQ(plan.Computer(block), plan.Computer(leaf)) << block;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_NE(ShardPlan::Zigzag(8192, 2, 0, 4).Owner(0), ShardPlan::Zigzag(8192, 2, 0, 4).Owner(16));
 }
 
 TEST(PlanTest, EveryBlockHasOneOwnerAlsoPastThePrompt) {

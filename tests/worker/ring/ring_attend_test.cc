@@ -122,7 +122,6 @@ TEST(RingAttendTest, BytesOfBothStrategiesByHand) {
   EXPECT_EQ(sent(RingStrategy::kPassQ, 1), 64u + 96u);
 }
 
-// One query whose weights on two shards sum to 2 and 8, with outputs 0 and 10: 8.0, and ln 10.
 // On one rank a strip is finished before the next begins. Of 32 blocks the strip of block 30 sees 31: nodes of 16, 8, 4,
 // 2 and 1, each 256 rows of one head of 2 + 2 floats.
 TEST(RingAttendTest, KeepsTheNodesOfOneStripOnOneRank) {
@@ -137,6 +136,7 @@ TEST(RingAttendTest, KeepsTheNodesOfOneStripOnOneRank) {
   EXPECT_EQ(RingAttend::BufferBytes(c.problem, 1, 0), 5u * 256 * (2 + 2) * sizeof(float));
 }
 
+// One query whose weights on two shards sum to 2 and 8, with outputs 0 and 10: 8.0, and ln 10.
 TEST(RingAttendTest, LogSumExpIsNatural) {
   RankThreads ranks(2);
   AttendCase c;

@@ -69,6 +69,26 @@ TEST(RingAttentionTest, AnyWorldAndChunkGivesTheBitsOfOneRank) {
   }
 }
 
+// Families whose leaves are two or four blocks: a leaf is never divided, neither by a shard nor by a chunk.
+TEST(RingAttentionTest, LargerLeavesGiveTheBitsOfOneRank) {
+  for (const int32_t leaf_level : {1, 2}) {
+    for (const int64_t prompt : {0, 1, 255, 257, 512, 513, 1025, 2100}) {
+      RingJob job = SmallJob(prompt, 3, 0, KvType::kF32);
+      job.kernels = &PlainKernels(leaf_level);
+      job.shape.leaf_level = leaf_level;
+      const RingOutput want = RunAlone(job);
+      for (const int world : {2, 3, 4, 7}) {
+        for (const int64_t chunk : {0, 300}) {
+          job.chunk = chunk;
+          job.strategy = (world + chunk + leaf_level) % 2 == 0 ? RingStrategy::kPassKv : RingStrategy::kPassQ;
+          ExpectSameBits(job, world, want);
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
 TEST(RingAttentionTest, ChunksAndThreadsChangeNothingOnOneRank) {
   RingJob job = SmallJob(1100, 2, 0, KvType::kF32);
   const RingOutput want = RunAlone(job);

@@ -70,7 +70,7 @@ float RingValue(const RingJob& job, char what, int32_t layer, int64_t position, 
 absl::StatusOr<RingOutput> RunRingJob(const RingJob& job, Transport& transport, int ring_size,
                                       const std::atomic<bool>& cancelled) {
   const int rank = ring_size == 1 ? 0 : transport.rank();
-  const ShardPlan plan = ShardPlan::Zigzag(job.prompt, ring_size, job.chunk);
+  const ShardPlan plan = ShardPlan::Zigzag(job.prompt, ring_size, job.chunk, job.shape.leaf_level);
   absl::StatusOr<SequenceKv> kv = SequenceKv::Create(job.shape, job.layers, plan, rank, Total(job));
   if (!kv.ok()) return kv.status();
   ThreadPool threads(job.threads);
@@ -136,7 +136,7 @@ std::vector<double> Oracle(const RingJob& job, int32_t layer, int64_t position) 
 }
 
 std::string CompareRows(const RingJob& job, int rank, int ring_size, const RingOutput& got, const RingOutput& want) {
-  const ShardPlan plan = ShardPlan::Zigzag(job.prompt, ring_size, job.chunk);
+  const ShardPlan plan = ShardPlan::Zigzag(job.prompt, ring_size, job.chunk, job.shape.leaf_level);
   for (int32_t layer = 0; layer < job.layers; ++layer) {
     for (int64_t p = 0; p < Total(job); ++p) {
       if (p < job.prompt && plan.Computer(BlockOf(p)) != rank) continue;

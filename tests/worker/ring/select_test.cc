@@ -78,15 +78,17 @@ TEST(SelectTest, EveryRankMeasuresTheSameRates) {
 // the node of level 1. Blocks 1, 2 and 3 are two nodes; if 1..3 is all that is seen, they are the root.
 TEST(NodePlanTest, InvisibleBlocksBelongToAnybody) {
   const std::vector<BlockRange> end = {{4, 6}};
-  EXPECT_EQ(OwnNodes(end, {0, 6}), (std::vector<NodeId>{{2, 1}}));
-  EXPECT_EQ(OwnNodes(end, {0, 7}), (std::vector<NodeId>{{1, 2}}));
+  EXPECT_EQ(OwnNodes(end, {0, 6}, 0), (std::vector<NodeId>{{2, 1}}));
+  EXPECT_EQ(OwnNodes(end, {0, 7}, 0), (std::vector<NodeId>{{1, 2}}));
   const std::vector<BlockRange> middle = {{1, 4}};
-  EXPECT_EQ(OwnNodes(middle, {0, 4}), (std::vector<NodeId>{{0, 1}, {1, 1}}));
-  EXPECT_EQ(OwnNodes(middle, {1, 4}), (std::vector<NodeId>{{2, 0}}));
-  EXPECT_EQ(OwnNodes(middle, {5, 9}), (std::vector<NodeId>{}));
-  EXPECT_EQ(OwnNodes(middle, {3, 3}), (std::vector<NodeId>{}));
+  EXPECT_EQ(OwnNodes(middle, {0, 4}, 0), (std::vector<NodeId>{{0, 1}, {1, 1}}));
+  EXPECT_EQ(OwnNodes(middle, {1, 4}, 0), (std::vector<NodeId>{{2, 0}}));
+  EXPECT_EQ(OwnNodes(middle, {5, 9}, 0), (std::vector<NodeId>{}));
+  EXPECT_EQ(OwnNodes(middle, {3, 3}, 0), (std::vector<NodeId>{}));
+  EXPECT_EQ(OwnNodes(std::vector<BlockRange>{{0, 4}}, {1, 3}, 2), (std::vector<NodeId>{{2, 0}}))
+      << "a leaf, though half of it is seen";
   const std::vector<BlockRange> apart = {{0, 2}, {6, 8}};
-  EXPECT_EQ(OwnNodes(apart, {0, 8}), (std::vector<NodeId>{{1, 0}, {1, 3}}));
+  EXPECT_EQ(OwnNodes(apart, {0, 8}, 0), (std::vector<NodeId>{{1, 0}, {1, 3}}));
 }
 
 }  // namespace

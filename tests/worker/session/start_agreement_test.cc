@@ -31,7 +31,8 @@ StartJob Job(const std::string& id, int64_t prompt, int64_t max_tokens) {
 }
 
 uint64_t BlockBytes() {
-  return KvBlockBytes(ShapeOf(Model().model->config, KvType::kF32)) * Model().model->config.layers;
+  return KvBlockBytes(ShapeOf(Model().model->config, *SelectKernels("").value().attention, KvType::kF32)) *
+         Model().model->config.layers;
 }
 
 std::string DigestAlone(const StartJob& job) {

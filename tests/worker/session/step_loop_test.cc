@@ -60,7 +60,7 @@ TEST(StepLoop, ReportsAJob) {
   EXPECT_GT(record->result.exchanged_bytes, 0u);
 
   // 1,505 tokens are six blocks: K and V in each of five layers, on four ranks.
-  const AttentionShape shape = ShapeOf(Model().model->config, KvType::kF32);
+  const AttentionShape shape = ShapeOf(Model().model->config, *SelectKernels("").value().attention, KvType::kF32);
   const std::vector<uint64_t>& bytes = record->result.kv_bytes_per_worker;
   ASSERT_EQ(bytes.size(), 4u);
   EXPECT_EQ(std::accumulate(bytes.begin(), bytes.end(), uint64_t{0}), 6 * 5 * KvBlockBytes(shape));
@@ -76,7 +76,8 @@ TEST(StepLoop, GivesTheLogitsOfTheDecoderAlone) {
   ThreadPool pool(1);
   Decoder decoder(config, Model().model->weights, *kernels.dense, ComputeMode::kF32, pool);
   LocalAttention attention(
-      *kernels.attention, KvArena::Create(ShapeOf(config, KvType::kF32), config.layers, BlocksFor(1104)).value(), pool);
+      *kernels.attention,
+      KvArena::Create(ShapeOf(config, *kernels.attention, KvType::kF32), config.layers, BlocksFor(1104)).value(), pool);
   std::vector<std::vector<float>> logits;
   std::vector<int32_t> feed = job.prompt;
   int64_t position = 0;
