@@ -58,7 +58,7 @@ TEST(CostModel, APieceIsAWholeBlock) {
 
 TEST(CostModel, TheLargestPromptIsTheLastThatFits) {
   RankRates rates = Slow();
-  rates.memory_bytes = 1 << 20;
+  rates.memory_bytes = 42 << 20;  // of which the process has 41
   CostRequest request{.prompt_tokens = 256, .answer_tokens = 0, .world = 2};
   const CostPlan plan = PlanCost(Small(), request, rates);
   EXPECT_TRUE(plan.fits);
