@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "rondo/canonical.h"
 #include "rondo/compute.h"
+#include "rondo/tensor_memory.h"
 
 namespace rondo {
 
@@ -83,6 +84,10 @@ class AttentionKernels {
 
   // Of the family; shapes carry it. See canonical.h.
   virtual int32_t leaf_level() const { return 0; }
+
+  // Where keys, values and nodes are best kept. Blocks must lie there; all other arguments may, and may as well lie in
+  // host memory.
+  virtual TensorMemory& memory() const { return HostMemory(); }
 
   // Computes the nodes DyadicNodes({run.front().index, run.back().index + 1}, shape.leaf_level) into `nodes` (same ids,
   // same order, caller-owned storage). `run` is non-empty and its indices are consecutive; what it leaves out of a leaf

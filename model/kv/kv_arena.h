@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "rondo/attention_kernels.h"
@@ -14,19 +15,17 @@ namespace rondo {
 // reserved at once and touched as it is written, so resident size follows the tokens. One thread at a time.
 class KvArena {
  public:
-  // RESOURCE_EXHAUSTED when the address space or an integer cannot hold it.
-  static absl::StatusOr<KvArena> Create(const AttentionShape& shape, int32_t layers, int64_t slots);
-  KvArena(KvArena&& other) noexcept;
-  KvArena& operator=(KvArena&& other) noexcept;
-  ~KvArena();
+  // RESOURCE_EXHAUSTED when the address space or an integer cannot hold it, or `memory` has no more.
+  static absl::StatusOr<KvArena> Create(const AttentionShape& shape, int32_t layers, int64_t slots,
+                                        TensorMemory& memory = HostMemory());
 
   const AttentionShape& shape() const { return shape_; }
   int64_t slots() const { return slots_; }
   size_t block_bytes() const { return block_bytes_; }
-  size_t reserved_bytes() const { return bytes_; }
+  size_t reserved_bytes() const { return data_.bytes(); }
 
   std::byte* Block(int32_t layer, int64_t slot) {
-    return data_ + (static_cast<size_t>(layer) * slots_ + slot) * block_bytes_;
+    return data_.data() + (static_cast<size_t>(layer) * slots_ + slot) * block_bytes_;
   }
   const std::byte* Block(int32_t layer, int64_t slot) const { return const_cast<KvArena*>(this)->Block(layer, slot); }
 
@@ -35,13 +34,14 @@ class KvArena {
   void StoreRows(int32_t layer, int64_t slot, int64_t first_row, int64_t count, const float* k, const float* v);
 
  private:
-  KvArena() = default;
+  explicit KvArena(TensorMemory& memory) : data_(memory) {}
+  void StoreOnDevice(std::byte* to, const float* from, int64_t count);
 
   AttentionShape shape_;
   int64_t slots_ = 0;
   size_t block_bytes_ = 0;
-  size_t bytes_ = 0;
-  std::byte* data_ = nullptr;  // anonymous mapping, page aligned
+  TensorBuffer data_;
+  std::vector<std::byte> head_rows_;  // scratch of StoreOnDevice
 };
 
 }  // namespace rondo

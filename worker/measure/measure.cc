@@ -122,7 +122,8 @@ class Measurement {
   absl::Status Prefill() {
     const AttentionShape shape = ShapeOf(config_, *context_.kernels.attention, context_.kv_type);
     const ShardPlan plan = ShardPlan::Zigzag(kAttentionTokens, 1, 0, shape.leaf_level);
-    absl::StatusOr<SequenceKv> kv = SequenceKv::Create(shape, 1, plan, 0, kAttentionTokens);
+    absl::StatusOr<SequenceKv> kv =
+        SequenceKv::Create(shape, 1, plan, 0, kAttentionTokens, context_.kernels.attention->memory());
     if (!kv.ok()) return kv.status();
     RingAttention attention(*context_.kernels.attention, *context_.transport, *context_.pool, *kv, plan, 1, {}, never_);
     Fill(kAttentionTokens);
@@ -158,8 +159,9 @@ class Measurement {
   absl::StatusOr<double> DecodeStep(int64_t depth) {
     const int64_t rows = int64_t{kRows} * kRepeats;
     const ShardPlan plan = ShardPlan::Zigzag(depth, 1, 0, context_.kernels.attention->leaf_level());
-    absl::StatusOr<SequenceKv> kv = SequenceKv::Create(ShapeOf(config_, *context_.kernels.attention, context_.kv_type),
-                                                       config_.layers, plan, 0, depth + rows);
+    absl::StatusOr<SequenceKv> kv =
+        SequenceKv::Create(ShapeOf(config_, *context_.kernels.attention, context_.kv_type), config_.layers, plan, 0,
+                           depth + rows, context_.kernels.attention->memory());
     if (!kv.ok()) return kv.status();
     Fill(depth);
     const PositionRun prompt{0, depth};

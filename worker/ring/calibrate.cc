@@ -26,12 +26,14 @@ double Median(std::vector<double> values) {
 double MeasureFlops(const AttentionKernels& kernels, const AttentionShape& shape, ThreadPool& pool) {
   const size_t row = static_cast<size_t>(shape.q_heads) * shape.head_dim;
   const size_t block_bytes = KvBlockBytes(shape);
-  AlignedArray<std::byte> blocks = MakeAligned<std::byte>(kBlocks * block_bytes);
-  std::memset(blocks.get(), 0, kBlocks * block_bytes);
+  TensorBuffer blocks(kernels.memory());
+  blocks.Grow(kBlocks * block_bytes);
+  const std::vector<std::byte> zeros(kBlocks * block_bytes);
+  blocks.memory().Copy(blocks.data(), zeros.data(), zeros.size());
   const std::vector<float> q(kRows * row, 0.5f);
   std::vector<float> node_floats(kRows * (row + 2 * shape.q_heads));
   std::vector<KvBlock> run;
-  for (int64_t b = 0; b < kBlocks; ++b) run.push_back({blocks.get() + b * block_bytes, b, kBlockTokens});
+  for (int64_t b = 0; b < kBlocks; ++b) run.push_back({blocks.data() + b * block_bytes, b, kBlockTokens});
   PartialNode node;
   node.id = DyadicNodes({0, kBlocks}, shape.leaf_level).front();
   node.o = node_floats.data();

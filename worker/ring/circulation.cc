@@ -88,7 +88,7 @@ absl::Status Circulation::Post() {
       context_.transport.SendRecv(to, std::as_const(sent_header_).bytes(), from, received_header_.bytes());
   if (!header.ok()) return header.status();
   header_pending_ = *header;
-  std::byte* into = buffers_[step_ % 2].Get(buffer_bytes_);
+  std::byte* into = buffers_[step_ % 2].Grow(buffer_bytes_);
   for (size_t i = 0; i < std::max(held.out.size(), next.in.size()); ++i) {
     const bool sends = i < held.out.size();
     const bool receives = i < next.in.size();

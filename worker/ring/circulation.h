@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "base/aligned.h"
+#include "rondo/tensor_memory.h"
 #include "worker/ring/ring_context.h"
 
 namespace rondo {
@@ -24,13 +24,15 @@ class Circulation {
     bool apart = false;  // at home it does not lie right behind the unit before it
   };
 
-  explicit Circulation(RingContext& context) : context_(context) {}
+  // Units arrive in `memory`.
+  Circulation(RingContext& context, TensorMemory& memory)
+      : context_(context), buffers_{TensorBuffer(memory), TensorBuffer(memory)} {}
 
   // Units by origin, in the order in which they travel.
   void Plan(RingHeader::Kind kind, const std::vector<std::vector<Unit>>& units, int64_t position);
   // Memory for the largest plan, now.
   void Reserve(size_t bytes) {
-    for (Scratch<std::byte>& buffer : buffers_) buffer.Get(bytes);
+    for (TensorBuffer& buffer : buffers_) buffer.Grow(bytes);
   }
   // Of one receive buffer of rank `rank`.
   static size_t BufferBytes(const std::vector<std::vector<Unit>>& units, int rank);
@@ -86,7 +88,7 @@ class Circulation {
   RingHeader received_header_;
   std::vector<Transport::Pending> payloads_;
   Transport::Pending header_pending_;
-  Scratch<std::byte> buffers_[2];
+  TensorBuffer buffers_[2];
   size_t buffer_bytes_ = 0;
 };
 

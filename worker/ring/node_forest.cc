@@ -7,14 +7,15 @@
 #include "kernels/fold_nodes.h"
 
 namespace rondo {
-NodePool::NodePool(const AttentionShape& shape, int64_t rows)
-    : shape_(shape), rows_(rows), slab_floats_((NodeFloats(shape, rows) + 15) / 16 * 16) {}
+
+NodePool::NodePool(const AttentionShape& shape, int64_t rows, TensorMemory& memory)
+    : shape_(shape), rows_(rows), memory_(memory) {}
 
 PartialNode NodePool::Acquire(NodeId id) {
   if (free_.empty()) {
-    slabs_.push_back(MakeAligned<float>(slab_floats_));
+    slabs_.emplace_back(memory_);
     free_.reserve(slabs_.size());
-    free_.push_back(slabs_.back().get());
+    free_.push_back(reinterpret_cast<float*>(slabs_.back().Grow(SlabBytes(shape_, rows_))));
   }
   const PartialNode node = NodeAt(shape_, rows_, id, free_.back());
   free_.pop_back();
@@ -52,11 +53,11 @@ void NodeForest::Insert(const PartialNode& node, const AttentionKernels& kernels
 void NodeForest::Finish(const AttentionKernels& kernels, const AttentionShape& shape, float* out, float* lse,
                         NodePool& pool, ThreadPool& threads) {
   if (nodes_.empty()) {
-    const PartialNode identity = pool.Acquire(NodeId{});
-    std::fill_n(identity.o, count_ * shape.q_heads * shape.head_dim, 0.0f);
+    nothing_.assign(NodeFloats(shape, count_), 0.0f);
+    const PartialNode identity = NodeAt(shape, count_, NodeId{}, nothing_.data());
     std::fill_n(identity.m, count_ * shape.q_heads, kEmptyMax);
-    std::fill_n(identity.l, count_ * shape.q_heads, 0.0f);
-    nodes_.push_back(identity);
+    kernels.Finish(shape, count_, identity, out, lse, threads);
+    return;
   }
   fold_ = nodes_;
   const PartialNode root = FoldNodes(kernels, shape, count_, absl::MakeSpan(fold_), threads);

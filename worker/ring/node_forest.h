@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/aligned.h"
 #include "rondo/attention_kernels.h"
 
 namespace rondo {
@@ -29,18 +28,21 @@ inline PartialNode NodeAt(const AttentionShape& shape, int64_t count, NodeId id,
 // Storage for nodes of at most `rows` query rows. It grows to what a layer needs and then allocates no more.
 class NodePool {
  public:
-  NodePool(const AttentionShape& shape, int64_t rows);
+  NodePool(const AttentionShape& shape, int64_t rows, TensorMemory& memory);
 
   PartialNode Acquire(NodeId id);
   void Release(const PartialNode& node);
-  size_t slab_bytes() const { return slab_floats_ * sizeof(float); }
-  size_t reserved_bytes() const { return slabs_.size() * slab_floats_ * sizeof(float); }
+  size_t reserved_bytes() const { return slabs_.size() * SlabBytes(shape_, rows_); }
+  // Of one node, in whole cache lines.
+  static size_t SlabBytes(const AttentionShape& shape, int64_t rows) {
+    return (NodeFloats(shape, rows) + 15) / 16 * 16 * sizeof(float);
+  }
 
  private:
   AttentionShape shape_;
   int64_t rows_;
-  size_t slab_floats_;
-  std::vector<AlignedArray<float>> slabs_;
+  TensorMemory& memory_;
+  std::vector<TensorBuffer> slabs_;
   std::vector<float*> free_;
 };
 
@@ -67,6 +69,7 @@ class NodeForest {
   int64_t count_ = 0;
   std::vector<PartialNode> nodes_;  // ascending by first block
   std::vector<PartialNode> fold_;   // scratch of Finish
+  std::vector<float> nothing_;      // the identity, of rows that saw nothing
 };
 
 }  // namespace rondo

@@ -12,7 +12,8 @@ namespace rondo {
 
 class OwnNodeAttender {
  public:
-  OwnNodeAttender(RingContext& context, int64_t most_rows) : context_(context), pool_(context.kv.shape(), most_rows) {}
+  OwnNodeAttender(RingContext& context, int64_t most_rows)
+      : context_(context), pool_(context.kv.shape(), most_rows, context.kernels.memory()) {}
 
   // Names this rank's blocks of `owned` in one layer; until the next call.
   void View(absl::Span<const BlockRange> owned, int32_t layer, int64_t kv_tokens);

@@ -1,7 +1,6 @@
 #include "worker/ring/pass_kv.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/check.h"
 #include "worker/ring/end_layer.h"
@@ -47,7 +46,10 @@ size_t MostNodes(const RingLayout& layout, int rank, int leaf_level) {
 
 }  // namespace
 
-PassKv::PassKv(RingContext& context) : context_(context), ring_(context), pool_(context.kv.shape(), kBlockTokens) {}
+PassKv::PassKv(RingContext& context)
+    : context_(context),
+      ring_(context, context.kernels.memory()),
+      pool_(context.kv.shape(), kBlockTokens, context.kernels.memory()) {}
 
 std::vector<std::vector<Circulation::Unit>> PassKv::Units(const AttentionShape& shape, const RingLayout& layout) {
   const int ranks = layout.world();
@@ -76,7 +78,7 @@ std::vector<std::vector<Circulation::Unit>> PassKv::Units(const AttentionShape& 
 
 size_t PassKv::BufferBytes(const AttentionShape& shape, const RingLayout& layout, int rank) {
   return 2 * Circulation::BufferBytes(Units(shape, layout), rank) +
-         MostNodes(layout, rank, shape.leaf_level) * NodePool(shape, kBlockTokens).slab_bytes();
+         MostNodes(layout, rank, shape.leaf_level) * NodePool::SlabBytes(shape, kBlockTokens);
 }
 
 void PassKv::Begin(const RingLayout& layout, int64_t position) {
@@ -156,7 +158,8 @@ void PassKv::KeepHeld(int32_t layer) {
   for (size_t run = 0; run < block_run_count_; ++run) {
     for (const KvBlock& block : block_runs_[run]) {
       if (!Contains(kept_, block.index)) continue;
-      std::memcpy(context_.kv.Block(layer, block.index), block.data, KvBlockBytes(context_.kv.shape()));
+      context_.kernels.memory().Copy(context_.kv.Block(layer, block.index), block.data,
+                                     KvBlockBytes(context_.kv.shape()));
     }
   }
 }

@@ -1,7 +1,6 @@
 #include "worker/ring/pass_q.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -22,16 +21,16 @@ size_t ForestBytes(const AttentionShape& shape, const RingLayout& layout, int ra
       }
     }
   }
-  return nodes * NodePool(shape, kBlockTokens).slab_bytes();
+  return nodes * NodePool::SlabBytes(shape, kBlockTokens);
 }
 
 }  // namespace
 
 PassQ::PassQ(RingContext& context)
     : context_(context),
-      ring_(context),
+      ring_(context, HostMemory()),
       delivery_(context),
-      pool_(context.kv.shape(), kBlockTokens),
+      pool_(context.kv.shape(), kBlockTokens, context.kernels.memory()),
       attender_(context, kBlockTokens) {}
 
 std::vector<std::vector<Circulation::Unit>> PassQ::Units(const AttentionShape& shape, const RingLayout& layout) {
@@ -233,6 +232,7 @@ absl::Status PassQ::TakePartials(int step) {
 
 void PassQ::Insert(const Answer& answer, const float* floats) {
   const AttentionShape& shape = context_.kv.shape();
+  TensorMemory& memory = context_.kernels.memory();
   size_t node = 0;
   for (size_t i = 0; i < answer.strips.size(); ++i) {
     NodeForest& forest = forests_[answer.strips[i]];
@@ -240,9 +240,9 @@ void PassQ::Insert(const Answer& answer, const float* floats) {
     for (; node < answer.ends[i]; ++node, floats += size) {
       const PartialNode kept = pool_.Acquire(answer.nodes[node]);
       const PartialNode came = NodeAt(shape, forest.count(), answer.nodes[node], const_cast<float*>(floats));
-      std::memcpy(kept.o, came.o, (came.m - came.o) * sizeof(float));
-      std::memcpy(kept.m, came.m, (came.l - came.m) * sizeof(float));
-      std::memcpy(kept.l, came.l, (came.l - came.m) * sizeof(float));
+      memory.Copy(kept.o, came.o, (came.m - came.o) * sizeof(float));
+      memory.Copy(kept.m, came.m, (came.l - came.m) * sizeof(float));
+      memory.Copy(kept.l, came.l, (came.l - came.m) * sizeof(float));
       forest.Insert(kept, context_.kernels, shape, pool_, context_.threads);
     }
   }

@@ -63,8 +63,8 @@ absl::StatusOr<std::unique_ptr<RingAttend>> RingAttend::Create(const RingProblem
   if (absl::Status valid = Validate(problem); !valid.ok()) return valid;
   const RingShares shares = PlanShares(problem, transport.world_size());
   RingLayout layout = ProblemLayout(problem, shares);
-  absl::StatusOr<SequenceKv> kv =
-      SequenceKv::Create(FullShape(problem), 1, layout.blocks[transport.rank()], {}, problem.kv_tokens);
+  absl::StatusOr<SequenceKv> kv = SequenceKv::Create(FullShape(problem), 1, layout.blocks[transport.rank()], {},
+                                                     problem.kv_tokens, kernels.memory());
   if (!kv.ok()) return kv.status();
   return std::unique_ptr<RingAttend>(new RingAttend(
       std::make_unique<Impl>(problem, kernels, transport, pool, shares, std::move(layout), *std::move(kv))));

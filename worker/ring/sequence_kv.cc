@@ -24,14 +24,14 @@ std::vector<BlockRange> Without(const std::vector<BlockRange>& ranges, const std
 }  // namespace
 
 absl::StatusOr<SequenceKv::Slots> SequenceKv::Slots::Create(const AttentionShape& shape, int32_t layers,
-                                                            std::vector<BlockRange> runs) {
+                                                            std::vector<BlockRange> runs, TensorMemory& memory) {
   std::vector<int64_t> first_slots;
   int64_t slots = 0;
   for (const BlockRange& run : runs) {
     first_slots.push_back(slots);
     slots += run.size();
   }
-  absl::StatusOr<KvArena> arena = KvArena::Create(shape, layers, slots);
+  absl::StatusOr<KvArena> arena = KvArena::Create(shape, layers, slots, memory);
   if (!arena.ok()) return arena.status();
   return Slots{*std::move(arena), std::move(runs), std::move(first_slots)};
 }
@@ -45,18 +45,18 @@ int64_t SequenceKv::Slots::Of(int64_t block) const {
 }
 
 absl::StatusOr<SequenceKv> SequenceKv::Create(const AttentionShape& shape, int32_t layers, const ShardPlan& plan,
-                                              int rank, int64_t max_sequence_tokens) {
+                                              int rank, int64_t max_sequence_tokens, TensorMemory& memory) {
   std::vector<BlockRange> owned = plan.OwnedBlocks(max_sequence_tokens, rank);
   std::vector<BlockRange> staged = Without(plan.ComputedBlocks(rank), owned);
-  return Create(shape, layers, std::move(owned), std::move(staged), max_sequence_tokens);
+  return Create(shape, layers, std::move(owned), std::move(staged), max_sequence_tokens, memory);
 }
 
 absl::StatusOr<SequenceKv> SequenceKv::Create(const AttentionShape& shape, int32_t layers,
                                               std::vector<BlockRange> owned, std::vector<BlockRange> staged,
-                                              int64_t max_sequence_tokens) {
-  absl::StatusOr<Slots> keep = Slots::Create(shape, layers, std::move(owned));
+                                              int64_t max_sequence_tokens, TensorMemory& memory) {
+  absl::StatusOr<Slots> keep = Slots::Create(shape, layers, std::move(owned), memory);
   if (!keep.ok()) return keep.status();
-  absl::StatusOr<Slots> stage = Slots::Create(shape, 1, std::move(staged));
+  absl::StatusOr<Slots> stage = Slots::Create(shape, 1, std::move(staged), memory);
   if (!stage.ok()) return stage.status();
   SequenceKv kv(*std::move(keep), *std::move(stage));
   kv.layers_ = layers;
@@ -95,7 +95,7 @@ std::byte* SequenceKv::Block(int32_t layer, int64_t block) {
 }
 
 void SequenceKv::DropStaged() {
-  if (staged_bytes() > 0) staged_ = Slots::Create(shape(), 1, {}).value();
+  if (staged_bytes() > 0) staged_ = Slots::Create(shape(), 1, {}, HostMemory()).value();
 }
 
 }  // namespace rondo

@@ -21,10 +21,11 @@ class SequenceKv {
  public:
   // `max_sequence_tokens`: prompt and all tokens that may be generated. RESOURCE_EXHAUSTED as KvArena::Create.
   static absl::StatusOr<SequenceKv> Create(const AttentionShape& shape, int32_t layers, const ShardPlan& plan, int rank,
-                                           int64_t max_sequence_tokens);
+                                           int64_t max_sequence_tokens, TensorMemory& memory = HostMemory());
   // The same for blocks that were dealt otherwise, both in ascending runs: to keep, and to set aside for others.
   static absl::StatusOr<SequenceKv> Create(const AttentionShape& shape, int32_t layers, std::vector<BlockRange> owned,
-                                           std::vector<BlockRange> staged, int64_t max_sequence_tokens);
+                                           std::vector<BlockRange> staged, int64_t max_sequence_tokens,
+                                           TensorMemory& memory = HostMemory());
 
   // What Create will reserve, for admission: linear in the rank's own tokens.
   static size_t KvBytes(const AttentionShape& shape, int32_t layers, const ShardPlan& plan, int rank,
@@ -50,7 +51,8 @@ class SequenceKv {
  private:
   // Blocks of `runs` in the slots of an arena, one after the other.
   struct Slots {
-    static absl::StatusOr<Slots> Create(const AttentionShape& shape, int32_t layers, std::vector<BlockRange> runs);
+    static absl::StatusOr<Slots> Create(const AttentionShape& shape, int32_t layers, std::vector<BlockRange> runs,
+                                        TensorMemory& memory);
     int64_t Of(int64_t block) const;  // -1: not here
     KvArena arena;
     std::vector<BlockRange> runs;      // ascending

@@ -51,7 +51,8 @@ absl::StatusOr<std::unique_ptr<ActiveJob>> ActiveJob::Create(const WorkerContext
     return absl::ResourceExhaustedError(absl::StrCat("KV memory: the job needs ", need, " bytes, other jobs hold ",
                                                      kv_used_bytes, " of ", context.kv_memory_bytes));
   }
-  absl::StatusOr<SequenceKv> kv = SequenceKv::Create(shape, config.layers, job->plan_, rank, tokens);
+  absl::StatusOr<SequenceKv> kv =
+      SequenceKv::Create(shape, config.layers, job->plan_, rank, tokens, context.kernels.attention->memory());
   if (!kv.ok()) return kv.status();
   job->kv_.emplace(*std::move(kv));
   RingOptions options;

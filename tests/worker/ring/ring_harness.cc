@@ -71,7 +71,7 @@ absl::StatusOr<RingOutput> RunRingJob(const RingJob& job, Transport& transport, 
                                       const std::atomic<bool>& cancelled) {
   const int rank = ring_size == 1 ? 0 : transport.rank();
   const ShardPlan plan = ShardPlan::Zigzag(job.prompt, ring_size, job.chunk, job.shape.leaf_level);
-  absl::StatusOr<SequenceKv> kv = SequenceKv::Create(job.shape, job.layers, plan, rank, Total(job));
+  absl::StatusOr<SequenceKv> kv = SequenceKv::Create(job.shape, job.layers, plan, rank, Total(job), job.kernels->memory());
   if (!kv.ok()) return kv.status();
   ThreadPool threads(job.threads);
   RingAttention attention(*job.kernels, transport, threads, *kv, plan, ring_size,

@@ -1,0 +1,72 @@
+// Where the big tensors of attention live: keys and values, blocks on their way round the ring, partial nodes. Host
+// memory for CPU kernels, a device's for others; used by the KV cache and the ring, which copy through it and never look
+// inside.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+namespace rondo {
+
+class TensorMemory {
+ public:
+  virtual ~TensorMemory() = default;
+
+  // At least 64-byte aligned, contents unspecified; null when there is no more. Any thread.
+  virtual void* Allocate(size_t bytes) = 0;
+  virtual void Free(void* p, size_t bytes) = 0;
+
+  // Whether programs may read and write it as they do any memory.
+  virtual bool is_host() const = 0;
+  // Whether `p` points into something allocated here; of host memory always true.
+  virtual bool Owns(const void* p) const = 0;
+
+  // Either end may be here or in host memory. Everything that was to write `from` has written it, and the copy is done
+  // when this returns. A device that fails ends the process: there is no answer without it.
+  virtual void Copy(void* to, const void* from, size_t bytes) = 0;
+};
+
+// Pages are touched as they are written, and large where the system gives such.
+TensorMemory& HostMemory();
+
+// An owned stretch of such memory that only grows: what a hot loop asks for and, after the first call, always has.
+class TensorBuffer {
+ public:
+  explicit TensorBuffer(TensorMemory& memory = HostMemory()) : memory_(&memory) {}
+  ~TensorBuffer() { Reset(); }
+  TensorBuffer(TensorBuffer&& other) noexcept : memory_(other.memory_) { *this = std::move(other); }
+  TensorBuffer& operator=(TensorBuffer&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+
+  // False when there is no memory; then it is empty. Growing loses the contents.
+  [[nodiscard]] bool TryGrow(size_t bytes) {
+    if (bytes <= bytes_) return true;
+    Reset();
+    data_ = static_cast<std::byte*>(memory_->Allocate(bytes));
+    if (data_ != nullptr) bytes_ = bytes;
+    return data_ != nullptr;
+  }
+  // Throws std::bad_alloc.
+  std::byte* Grow(size_t bytes);
+
+  std::byte* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+  TensorMemory& memory() const { return *memory_; }
+
+ private:
+  void Reset() {
+    if (data_ != nullptr) memory_->Free(data_, bytes_);
+    data_ = nullptr;
+    bytes_ = 0;
+  }
+
+  TensorMemory* memory_;
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+}  // namespace rondo
