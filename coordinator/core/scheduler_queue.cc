@@ -1,5 +1,6 @@
 // The queue: what fits, who is next, where it starts, and what those who wait are told.
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -25,6 +26,17 @@ absl::Status Scheduler::CheckFits(const JobSpec& spec) const {
       why = absl::InvalidArgumentError(
           absl::StrCat("ring_size: ", spec.ring_size, " ranks asked, the group has ", group.info.world()));
       continue;
+    }
+    if (spec.attention != nullptr) {
+      // What cannot fit however it is dealt is refused before it is dealt, which takes seconds for huge tensors.
+      const uint32_t ring = RingSize(spec, group.info);
+      const auto& memory = group.info.kv_memory;
+      const uint64_t have = std::accumulate(memory.begin(), memory.begin() + ring, uint64_t{0});
+      if (const uint64_t least = LeastAttentionBytes(spec.attention->spec); least > have) {
+        why = absl::ResourceExhaustedError(
+            absl::StrCat("memory: the tensors need at least ", least, " bytes, ", ring, " ranks have ", have));
+        continue;
+      }
     }
     const std::vector<uint64_t> need = KvBytesByRank(spec, group.info, RingSize(spec, group.info));
     size_t rank = 0;

@@ -85,16 +85,14 @@ void Engine::DriverLoop() {
       if (stop_) return;
       tasks.swap(queue_);
     }
+    const auto began = Clock::now();
     for (auto& task : tasks) task();
-    // Best with nothing unheard: if the driver itself was held up, no rank is called silent for it.
-    const auto since = Clock::now() - last_tick;
-    if ((tasks.empty() && since >= kTick) || since >= 10 * kTick) {
-      Tick();
-      last_tick = Clock::now();
-    } else if (since >= kTick) {
-      // Overdue, but there was work: look once more for what came meanwhile, without waiting.
-      std::this_thread::yield();
-    }
+    const auto ended = Clock::now();
+    // Only with everything heard: if a task held the driver up, what came meanwhile is worked off first, or ranks would
+    // be called silent whose heartbeats wait in the queue.
+    if (ended - last_tick < kTick || ended - began >= kTick) continue;
+    Tick();
+    last_tick = ended;
   }
 }
 

@@ -43,17 +43,25 @@ struct AttentionJobSpec {
   int64_t KvRow() const { return int64_t{shape.kv_heads} * shape.head_dim; }
 };
 
+// Less than what such a job holds on all ranks together, in bytes: tensors alone. Saturates.
+inline uint64_t LeastAttentionBytes(const AttentionJobSpec& spec) {
+  const double rows = 8.0 * static_cast<double>(spec.q_tokens) * static_cast<double>(spec.QRow());
+  const double keys = 2.0 * static_cast<double>(ElementBytes(spec.shape.kv_type)) *
+                      static_cast<double>(spec.kv_tokens) * static_cast<double>(spec.KvRow());
+  return rows + keys < 0x1p63 ? static_cast<uint64_t>(rows + keys) : uint64_t{1} << 63;
+}
+
 // What such a job holds on each of `ranks` ranks, in bytes: keys and values, queries, results, and the ring's buffers.
 // The coordinator admits by it, ranks allocate by it.
 inline std::vector<uint64_t> AttentionJobBytes(const AttentionJobSpec& spec, int ranks) {
   const RingProblem problem = spec.Problem();
   const RingShares shares = PlanShares(problem, ranks);
+  const std::vector<RingBytes> ring = RingAttend::Bytes(problem, ranks, spec.strategy);
   std::vector<uint64_t> bytes(ranks);
   for (int rank = 0; rank < ranks; ++rank) {
     const uint64_t rows = TotalRows(shares.q_rows[rank]);
     const uint64_t lse_row = spec.want_lse ? spec.shape.q_heads : 0;
-    bytes[rank] = RingAttend::KvBytes(problem, ranks, rank) + RingAttend::BufferBytes(problem, ranks, rank) +
-                  rows * (2 * spec.QRow() + lse_row) * sizeof(float);
+    bytes[rank] = ring[rank].total() + rows * (2 * spec.QRow() + lse_row) * sizeof(float);
   }
   return bytes;
 }

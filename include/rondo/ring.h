@@ -93,6 +93,14 @@ struct RingReport {
   uint64_t node_bytes = 0;    // storage of partial nodes on this rank, at its largest
 };
 
+// Memory of one rank.
+struct RingBytes {
+  uint64_t kv = 0;     // kept keys and values
+  uint64_t wire = 0;   // buffers of what is received and sent
+  uint64_t nodes = 0;  // partial nodes
+  uint64_t total() const { return kv + wire + nodes; }
+};
+
 // One rank's part of a problem. All ranks of the transport create it with the same problem and make the same calls.
 // One thread at a time; the arguments outlive it.
 class RingAttend {
@@ -105,8 +113,9 @@ class RingAttend {
   // This rank's shares.
   absl::Span<const PositionRun> q_rows() const;
   absl::Span<const PositionRun> kv_rows() const;
-  static size_t KvBytes(const RingProblem& problem, int world, int rank);      // kept
-  static size_t BufferBytes(const RingProblem& problem, int world, int rank);  // beside KV, queries and output
+
+  // What each of `world` ranks will need beside queries and output; with kAuto whichever strategy needs more.
+  static std::vector<RingBytes> Bytes(const RingProblem& problem, int world, RingStrategy strategy);
 
   // Keeps rows [row, row + count) of k and v, each [count, kv_heads, head_dim] float32, rounding to the KV type. All of
   // them lie in this rank's share. Any order, before Run.

@@ -2,6 +2,7 @@
 // from here on the strategies know nothing of plans, chunks or masks. A pure function of its arguments.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -39,6 +40,12 @@ RingLayout MakeLayout(const MaskSpec& mask, int64_t kv_tokens, absl::Span<const 
 
 // One prefill chunk of a planned sequence.
 RingLayout ChunkLayout(const MaskSpec& mask, const ShardPlan& plan, int64_t chunk);
+
+// What a strategy needs on a rank beside KV, queries and output, in bytes.
+struct RingBuffers {
+  size_t wire = 0;   // what is received, and what waits to be sent
+  size_t nodes = 0;  // partial nodes of strips that are under way
+};
 
 // What the strips of a rank see or what it is to keep; ascending and disjoint.
 std::vector<BlockRange> NeededBlocks(const RingLayout& layout, int rank);

@@ -37,4 +37,20 @@ std::vector<NodeId> OwnNodes(absl::Span<const BlockRange> owned, BlockRange visi
   return nodes;
 }
 
+void NodeCount::Insert(NodeId id) {
+  auto at =
+      std::lower_bound(ids_.begin(), ids_.end(), id.begin(), [](NodeId n, int64_t begin) { return n.begin() < begin; });
+  for (;;) {
+    if ((id.index & 1) == 0) {
+      if (at == ids_.end() || *at != id.sibling()) break;
+      at = ids_.erase(at);
+    } else {
+      if (at == ids_.begin() || *(at - 1) != id.sibling()) break;
+      at = ids_.erase(at - 1);
+    }
+    id = id.parent();
+  }
+  ids_.insert(at, id);
+}
+
 }  // namespace rondo

@@ -17,4 +17,14 @@ namespace rondo {
 // No node is less than a leaf, and `owned` divides none.
 std::vector<NodeId> OwnNodes(absl::Span<const BlockRange> owned, BlockRange visible, int leaf_level);
 
+// The ids a NodeForest holds, for planning its memory: siblings that meet become their parent.
+class NodeCount {
+ public:
+  void Insert(NodeId id);
+  size_t size() const { return ids_.size(); }
+
+ private:
+  std::vector<NodeId> ids_;  // ascending by first block
+};
+
 }  // namespace rondo

@@ -22,6 +22,8 @@ class OwnNodeAttender {
   // for strip.count rows.
   void Attend(const Strip& strip, const float* q, absl::Span<const PartialNode> targets, ThreadPool& merge_threads);
 
+  size_t node_bytes() const { return pool_.reserved_bytes(); }  // so far
+
  private:
   RingContext& context_;
   NodePool pool_;

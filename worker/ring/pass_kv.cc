@@ -4,21 +4,12 @@
 
 #include "base/check.h"
 #include "worker/ring/end_layer.h"
+#include "worker/ring/node_plan.h"
 
 namespace rondo {
 namespace {
 
 int Origin(int rank, int step, int ranks) { return (rank + ranks - step) % ranks; }
-
-// The nodes a strip gets from blocks [begin, end) of each of `blocks`.
-size_t NodesOf(const Strip& strip, absl::Span<const BlockRange> blocks, int leaf_level) {
-  size_t nodes = 0;
-  for (const BlockRange& run : blocks) {
-    const BlockRange seen = Intersect(strip.visible, run);
-    if (!seen.empty()) nodes += DyadicNodes(seen, leaf_level).size();
-  }
-  return nodes;
-}
 
 // The ring step in which a strip of `rank` sees its last block; 0 if it sees none.
 int LastStep(const RingLayout& layout, int rank, const Strip& strip) {
@@ -27,18 +18,25 @@ int LastStep(const RingLayout& layout, int rank, const Strip& strip) {
   return step;
 }
 
-// The most that is kept at once: a strip's nodes from its first step to its last. Merges only make them fewer.
+// The most that is kept at once: a strip's nodes from its first step to its last, and those that come to them.
 size_t MostNodes(const RingLayout& layout, int rank, int leaf_level) {
   const std::vector<Strip>& strips = layout.strips[rank];
-  std::vector<size_t> kept(strips.size(), 0);
-  size_t now = 0, most = 1;  // one for the identity of a strip that sees nothing
+  std::vector<int> last_steps;
+  for (const Strip& strip : strips) last_steps.push_back(LastStep(layout, rank, strip));
+  std::vector<NodeCount> kept(strips.size());
+  size_t now = 0, most = 0;
   for (int step = 0; step < layout.world(); ++step) {
     for (size_t i = 0; i < strips.size(); ++i) {
-      const size_t more = NodesOf(strips[i], layout.blocks[Origin(rank, step, layout.world())], leaf_level);
-      kept[i] += more;
-      now += more;
-      most = std::max(most, now);
-      if (step == LastStep(layout, rank, strips[i])) now -= kept[i];
+      now -= kept[i].size();
+      for (const BlockRange& run : layout.blocks[Origin(rank, step, layout.world())]) {
+        const BlockRange seen = Intersect(strips[i].visible, run);
+        if (seen.empty()) continue;
+        const std::vector<NodeId> nodes = DyadicNodes(seen, leaf_level);
+        most = std::max(most, now + kept[i].size() + nodes.size());
+        for (const NodeId id : nodes) kept[i].Insert(id);
+      }
+      if (step == last_steps[i]) kept[i] = {};
+      now += kept[i].size();
     }
   }
   return most;
@@ -76,9 +74,14 @@ std::vector<std::vector<Circulation::Unit>> PassKv::Units(const AttentionShape& 
   return units;
 }
 
-size_t PassKv::BufferBytes(const AttentionShape& shape, const RingLayout& layout, int rank) {
-  return 2 * Circulation::BufferBytes(Units(shape, layout), rank) +
-         MostNodes(layout, rank, shape.leaf_level) * NodePool::SlabBytes(shape, kBlockTokens);
+std::vector<RingBuffers> PassKv::Buffers(const AttentionShape& shape, const RingLayout& layout) {
+  const std::vector<std::vector<Circulation::Unit>> units = Units(shape, layout);
+  std::vector<RingBuffers> buffers;
+  for (int rank = 0; rank < layout.world(); ++rank) {
+    buffers.push_back({2 * Circulation::BufferBytes(units, rank),
+                       MostNodes(layout, rank, shape.leaf_level) * NodePool::SlabBytes(shape, kBlockTokens)});
+  }
+  return buffers;
 }
 
 void PassKv::Begin(const RingLayout& layout, int64_t position) {

@@ -27,8 +27,8 @@ class PassKv {
   // Sets aside memory for two buffers of so many bytes, so that later Begin calls need not.
   void Reserve(size_t buffer_bytes) { ring_.Reserve(buffer_bytes); }
 
-  // What a rank needs beside KV, queries and output: receive buffers and the nodes of strips that are under way.
-  static size_t BufferBytes(const AttentionShape& shape, const RingLayout& layout, int rank);
+  // What each rank needs beside KV, queries and output.
+  static std::vector<RingBuffers> Buffers(const AttentionShape& shape, const RingLayout& layout);
 
   // Blocks as units of a circulation: how far each must go.
   static std::vector<std::vector<Circulation::Unit>> Units(const AttentionShape& shape, const RingLayout& layout);

@@ -8,24 +8,6 @@
 #include "worker/ring/node_plan.h"
 
 namespace rondo {
-namespace {
-
-// Each rank's blocks give a strip at most its own nodes, and a forest never holds more than it was given.
-size_t ForestBytes(const AttentionShape& shape, const RingLayout& layout, int rank) {
-  size_t nodes = 1;  // the identity of a strip that sees nothing
-  for (const Strip& strip : layout.strips[rank]) {
-    for (const std::vector<BlockRange>& blocks : layout.blocks) {
-      for (const BlockRange& run : blocks) {
-        const BlockRange seen = Intersect(strip.visible, run);
-        if (!seen.empty()) nodes += DyadicNodes(seen, shape.leaf_level).size();
-      }
-    }
-  }
-  return nodes * NodePool::SlabBytes(shape, kBlockTokens);
-}
-
-}  // namespace
-
 PassQ::PassQ(RingContext& context)
     : context_(context),
       ring_(context, HostMemory()),
@@ -65,14 +47,48 @@ size_t PassQ::PartialBytes(const AttentionShape& shape, const RingLayout& layout
   return PlanAnswer(shape, layout, holder, origin).bytes;
 }
 
-size_t PassQ::BufferBytes(const AttentionShape& shape, const RingLayout& layout, int rank) {
-  size_t given = 0;
-  size_t taken = 0;
-  for (int other = 0; other < layout.world(); ++other) {
-    given = std::max(given, PartialBytes(shape, layout, rank, other));
-    if (other != rank) taken = std::max(taken, PartialBytes(shape, layout, other, rank));
+// Nodes come home in the order of steps, one at a time, and all strips are finished at the end. A holder computes those
+// of a strip in pieces, one for each complete subtree of a run.
+std::vector<RingBuffers> PassQ::Buffers(const AttentionShape& shape, const RingLayout& layout) {
+  const int ranks = layout.world();
+  const std::vector<std::vector<Circulation::Unit>> units = Units(shape, layout);
+  std::vector<size_t> given(ranks, 0), taken(ranks, 0), nodes(ranks, 0), pieces(ranks, 0);
+  for (int origin = 0; origin < ranks; ++origin) {
+    const std::vector<Strip>& strips = layout.strips[origin];
+    std::vector<NodeCount> home(strips.size());
+    size_t now = 0;
+    for (int step = 0; step < ranks; ++step) {
+      const int holder = (origin + step) % ranks;
+      const Answer answer = PlanAnswer(shape, layout, holder, origin);
+      given[holder] = std::max(given[holder], answer.bytes);
+      if (holder != origin) taken[origin] = std::max(taken[origin], answer.bytes);
+      size_t node = 0;
+      for (size_t i = 0; i < answer.strips.size(); ++i) {
+        NodeCount& forest = home[answer.strips[i]];
+        now -= forest.size();
+        for (; node < answer.ends[i]; ++node) {
+          nodes[origin] = std::max(nodes[origin], now + forest.size() + 1);
+          forest.Insert(answer.nodes[node]);
+        }
+        now += forest.size();
+        for (const BlockRange& run : layout.blocks[holder]) {
+          const BlockRange seen = Intersect(strips[answer.strips[i]].visible, run);
+          if (seen.empty()) continue;
+          // The first piece of each node is computed where the node is to be.
+          const size_t first = i == 0 ? 0 : answer.ends[i - 1];
+          const auto in_run = std::count_if(answer.nodes.begin() + first, answer.nodes.begin() + answer.ends[i],
+                                            [&](NodeId id) { return id.begin() < seen.end && id.end() > seen.begin; });
+          pieces[holder] = std::max(pieces[holder], DyadicNodes(seen, shape.leaf_level).size() - in_run);
+        }
+      }
+    }
   }
-  return 2 * (Circulation::BufferBytes(Units(shape, layout), rank) + given + taken) + ForestBytes(shape, layout, rank);
+  std::vector<RingBuffers> buffers;
+  for (int rank = 0; rank < ranks; ++rank) {
+    buffers.push_back({2 * (Circulation::BufferBytes(units, rank) + given[rank] + taken[rank]),
+                       (nodes[rank] + pieces[rank]) * NodePool::SlabBytes(shape, kBlockTokens)});
+  }
+  return buffers;
 }
 
 void PassQ::Begin(const RingLayout& layout, int64_t position) {

@@ -25,7 +25,7 @@ class PassQ {
   void Begin(const RingLayout& layout, int64_t position);
   absl::Status Run(int32_t layer, const float* q, float* out, float* lse);
 
-  static size_t BufferBytes(const AttentionShape& shape, const RingLayout& layout, int rank);
+  static std::vector<RingBuffers> Buffers(const AttentionShape& shape, const RingLayout& layout);
 
   // Strips as units of a circulation: how far each must go.
   static std::vector<std::vector<Circulation::Unit>> Units(const AttentionShape& shape, const RingLayout& layout);
@@ -33,7 +33,7 @@ class PassQ {
   static size_t PartialBytes(const AttentionShape& shape, const RingLayout& layout, int holder, int origin);
 
   // Storage of partial nodes so far.
-  size_t node_bytes() const { return pool_.reserved_bytes(); }
+  size_t node_bytes() const { return pool_.reserved_bytes() + attender_.node_bytes(); }
 
  private:
   // Nodes for strips of one rank from the blocks of another, in the order in which they travel.

@@ -73,17 +73,22 @@ absl::StatusOr<std::unique_ptr<RingAttend>> RingAttend::Create(const RingProblem
 absl::Span<const PositionRun> RingAttend::q_rows() const { return impl_->q_rows; }
 absl::Span<const PositionRun> RingAttend::kv_rows() const { return impl_->kv_rows; }
 
-size_t RingAttend::KvBytes(const RingProblem& problem, int world, int rank) {
-  const RingShares shares = PlanShares(problem, world);
-  int64_t blocks = 0;
-  for (const PositionRun& run : shares.kv_rows[rank]) blocks += BlocksFor(run.end) - BlockOf(run.begin);
-  return static_cast<size_t>(blocks) * KvBlockBytes(problem.shape);
-}
-
-size_t RingAttend::BufferBytes(const RingProblem& problem, int world, int rank) {
+std::vector<RingBytes> RingAttend::Bytes(const RingProblem& problem, int world, RingStrategy strategy) {
   const RingLayout layout = ProblemLayout(problem, PlanShares(problem, world));
-  if (world == 1) return PassKv::BufferBytes(problem.shape, layout, rank);
-  return std::max(PassKv::BufferBytes(problem.shape, layout, rank), PassQ::BufferBytes(problem.shape, layout, rank));
+  std::vector<RingBytes> bytes(world);
+  for (int rank = 0; rank < world; ++rank) {
+    for (const BlockRange& run : layout.kept[rank]) bytes[rank].kv += run.size() * KvBlockBytes(problem.shape);
+  }
+  const auto add = [&](const std::vector<RingBuffers>& buffers) {
+    for (int rank = 0; rank < world; ++rank) {
+      if (buffers[rank].wire + buffers[rank].nodes <= bytes[rank].wire + bytes[rank].nodes) continue;
+      bytes[rank].wire = buffers[rank].wire;
+      bytes[rank].nodes = buffers[rank].nodes;
+    }
+  };
+  if (world == 1 || strategy != RingStrategy::kPassQ) add(PassKv::Buffers(problem.shape, layout));
+  if (world > 1 && strategy != RingStrategy::kPassKv) add(PassQ::Buffers(problem.shape, layout));
+  return bytes;
 }
 
 void RingAttend::StoreKeys(int64_t row, int64_t count, const float* k) { impl_->Store(row, count, k, nullptr); }

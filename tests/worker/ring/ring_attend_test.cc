@@ -133,7 +133,7 @@ TEST(RingAttendTest, KeepsTheNodesOfOneStripOnOneRank) {
   const WorldRun run = RunOnWorld(c, ranks, {});
   ASSERT_TRUE(run.reports[0].ok());
   EXPECT_EQ(run.reports[0]->node_bytes, 5u * 256 * (2 + 2) * sizeof(float));
-  EXPECT_EQ(RingAttend::BufferBytes(c.problem, 1, 0), 5u * 256 * (2 + 2) * sizeof(float));
+  EXPECT_EQ(RingAttend::Bytes(c.problem, 1, RingStrategy::kAuto)[0].nodes, 5u * 256 * (2 + 2) * sizeof(float));
 }
 
 // One query whose weights on two shards sum to 2 and 8, with outputs 0 and 10: 8.0, and ln 10.
