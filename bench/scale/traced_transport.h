@@ -36,6 +36,7 @@ class TracedTransport : public Transport {
     if (to != rank() && to != kNobody) sent_ += send.size();
     return transport_.SendRecv(to, send, from, recv);
   }
+  bool Ready(Pending pending) override { return transport_.Ready(pending); }
   absl::StatusOr<size_t> Wait(Pending pending, absl::Time deadline) override {
     const absl::Time begin = absl::Now();
     absl::StatusOr<size_t> result = transport_.Wait(pending, deadline);

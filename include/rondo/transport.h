@@ -33,8 +33,12 @@ class Transport {
   virtual absl::StatusOr<Pending> SendRecv(int to, absl::Span<const std::byte> send, int from,
                                            absl::Span<std::byte> recv) = 0;
 
+  // True when Wait would return at once, with bytes or with an error. For a thread that serves several waits.
+  virtual bool Ready(Pending pending) = 0;
+
   // Bytes received. DEADLINE_EXCEEDED, or UNAVAILABLE with the reason given to Abort or the peer's failure; a message
-  // longer than the buffer is INTERNAL with both sizes: "recv from rank 3: expected at most 1048576 bytes, got 2097152".
+  // longer than the buffer is INTERNAL with both sizes: "recv from rank 3: expected at most 1048576 bytes, got
+  // 2097152".
   virtual absl::StatusOr<size_t> Wait(Pending pending, absl::Time deadline) = 0;
 
   // Ranks [0, parts.size()) exchange: this rank's part is read from parts[rank()], the others are filled. Sizes are

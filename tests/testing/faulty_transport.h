@@ -26,6 +26,7 @@ class FaultyTransport : public Transport {
   int world_size() const override { return inner_.world_size(); }
   absl::StatusOr<Pending> SendRecv(int to, absl::Span<const std::byte> send, int from,
                                    absl::Span<std::byte> recv) override;
+  bool Ready(Pending pending) override { return inner_.Ready(pending); }
   absl::StatusOr<size_t> Wait(Pending pending, absl::Time deadline) override;
   absl::Status AllGather(absl::Span<const absl::Span<std::byte>> parts, absl::Time deadline) override;
   absl::Status Broadcast(int root, int ranks, absl::Span<std::byte> buffer, absl::Time deadline) override;

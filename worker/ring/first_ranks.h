@@ -18,6 +18,7 @@ class FirstRanks final : public Transport {
                                    absl::Span<std::byte> recv) override {
     return all_.SendRecv(to, send, from, recv);
   }
+  bool Ready(Pending pending) override { return all_.Ready(pending); }
   absl::StatusOr<size_t> Wait(Pending pending, absl::Time deadline) override { return all_.Wait(pending, deadline); }
   absl::Status AllGather(absl::Span<const absl::Span<std::byte>> parts, absl::Time deadline) override {
     return all_.AllGather(parts, deadline);

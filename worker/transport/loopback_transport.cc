@@ -1,5 +1,6 @@
 #include "worker/transport/loopback_transport.h"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
@@ -56,6 +57,7 @@ class LoopbackTransport : public PairTransport {
   int world_size() const override { return static_cast<int>(shared_->ranks.size()); }
   uint64_t sent_bytes() const override { return sent_bytes_; }
 
+  bool Ready(Pending pending) override;
   absl::StatusOr<size_t> Wait(Pending pending, absl::Time deadline) override;
   void Abort(absl::Status reason) override;
 
@@ -133,6 +135,18 @@ absl::StatusOr<std::vector<std::byte>> LoopbackTransport::Take(const Receive& re
       return Fail(absl::DeadlineExceededError(absl::StrCat(Describe(t), ": nothing arrived before the deadline")));
     }
   }
+}
+
+bool LoopbackTransport::Ready(Pending pending) {
+  const auto found = pending_.find(pending.id);
+  RONDO_CHECK(found != pending_.end());
+  std::lock_guard lock(shared_->mutex);
+  if (!shared_->ranks[rank_].failure.ok()) return true;
+  return std::all_of(found->second.begin(), found->second.end(), [&](const Receive& receive) {
+    const LoopbackHub::Shared::Rank& peer = shared_->ranks[receive.transfer.peer];
+    return peer.left || !peer.failure.ok() ||
+           shared_->Box(receive.transfer.peer, rank_).messages.contains(receive.number);
+  });
 }
 
 absl::StatusOr<size_t> LoopbackTransport::Wait(Pending pending, absl::Time deadline) {

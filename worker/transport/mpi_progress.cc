@@ -74,6 +74,13 @@ absl::StatusOr<uint64_t> MpiTransport::Progress::Post(absl::Span<const Transfer>
   return id;
 }
 
+bool MpiTransport::Progress::Ready(uint64_t id) {
+  std::lock_guard lock(mutex_);
+  const auto found = operations_.find(id);
+  RONDO_CHECK(found != operations_.end());
+  return found->second->unfinished == 0 || !failure_.ok();
+}
+
 absl::StatusOr<size_t> MpiTransport::Progress::Wait(uint64_t id, absl::Time deadline) {
   std::unique_lock lock(mutex_);
   const auto found = operations_.find(id);

@@ -24,6 +24,7 @@ class MpiTransport::Progress : public std::enable_shared_from_this<MpiTransport:
   // Each may be called by any thread.
   absl::Status Start();
   absl::StatusOr<uint64_t> Post(absl::Span<const Transfer> transfers);
+  bool Ready(uint64_t id);
   absl::StatusOr<size_t> Wait(uint64_t id, absl::Time deadline);
   void Abort(absl::Status reason);
   absl::Status Close(absl::Time deadline);

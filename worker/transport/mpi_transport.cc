@@ -27,6 +27,8 @@ int MpiTransport::world_size() const { return progress_->world(); }
 uint64_t MpiTransport::sent_bytes() const { return progress_->sent_bytes(); }
 void MpiTransport::Abort(absl::Status reason) { progress_->Abort(std::move(reason)); }
 
+bool MpiTransport::Ready(Pending pending) { return progress_->Ready(pending.id); }
+
 absl::StatusOr<size_t> MpiTransport::Wait(Pending pending, absl::Time deadline) {
   return progress_->Wait(pending.id, deadline);
 }

@@ -55,6 +55,7 @@ class MpiTransport : public PairTransport {
   int rank() const override;
   int world_size() const override;
   uint64_t sent_bytes() const override;
+  bool Ready(Pending pending) override;
   absl::StatusOr<size_t> Wait(Pending pending, absl::Time deadline) override;
   void Abort(absl::Status reason) override;
 

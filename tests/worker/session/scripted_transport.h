@@ -22,6 +22,7 @@ class ScriptedTransport : public Transport {
     before_(calls_++);
     return inner_.SendRecv(to, send, from, recv);
   }
+  bool Ready(Pending pending) override { return inner_.Ready(pending); }
   absl::StatusOr<size_t> Wait(Pending pending, absl::Time deadline) override {
     before_(calls_++);
     return inner_.Wait(pending, deadline);
