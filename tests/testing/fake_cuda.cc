@@ -214,6 +214,7 @@ void FakeCuda::DropAllocation(std::byte* memory, Kind kind) {
   }
   WaitForDevice(device);
   std::lock_guard lock(host_.mutex);
+  if (host_.opened.contains(memory)) host_.Violation("memory was freed that another process has open");
   allocations_.erase(memory);
 }
 

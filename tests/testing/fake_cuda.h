@@ -33,6 +33,8 @@ class FakeHost {
   std::condition_variable wake;
   std::vector<CudaDeviceFacts> devices;
 
+  std::map<std::byte*, int> opened;  // memory that processes have open, and how many
+
   // The device that the calling thread has in use, and whose process it is.
   struct Thread {
     class FakeCuda* process = nullptr;

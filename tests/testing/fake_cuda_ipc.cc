@@ -40,12 +40,17 @@ absl::StatusOr<std::byte*> FakeCuda::Open(const CudaIpcMemory& memory) {
   auto& [bytes, times] = opened_[handle.base];
   bytes = handle.bytes;
   if (++times > 1) host_.Violation("memory of another process was opened twice");
+  ++host_.opened[handle.base];
   return handle.base;
 }
 
 void FakeCuda::Close(std::byte* opened) {
   std::lock_guard lock(host_.mutex);
-  if (opened_.erase(opened) == 0) host_.Violation("memory was closed that was not open");
+  if (opened_.erase(opened) == 0) {
+    host_.Violation("memory was closed that was not open");
+  } else if (--host_.opened[opened] == 0) {
+    host_.opened.erase(opened);
+  }
 }
 
 absl::StatusOr<CudaIpcEvent> FakeCuda::Share(CudaEvent* event) {

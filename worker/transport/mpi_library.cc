@@ -1,7 +1,8 @@
+#include "rondo/mpi.h"
+
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "rondo/mpi.h"
 #include "worker/transport/mpi_transport.h"
 
 namespace rondo {

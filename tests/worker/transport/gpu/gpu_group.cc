@@ -6,12 +6,16 @@
 #include <latch>
 #include <thread>
 
+#include "absl/time/clock.h"
+#include "worker/transport/cuda_ipc/cuda_ipc_transport.h"
+#include "worker/transport/nccl/nccl_transport.h"
+
 namespace rondo::testing {
 
-GpuGroup::GpuGroup(int ranks, int devices, uint64_t seed)
+GpuGroup::GpuGroup(int ranks, int devices, uint64_t seed, bool one_process)
     : world(ranks), host(devices, seed), nccl(host, seed), hub(ranks), made(ranks) {
   for (int rank = 0; rank < world; ++rank) {
-    cuda.push_back(std::make_unique<FakeCuda>(host));
+    cuda.push_back(one_process && rank > 0 ? cuda[0] : std::make_shared<FakeCuda>(host));
     control.push_back(hub.Connect(rank));
   }
 }
@@ -45,15 +49,30 @@ void GpuGroup::Run(const Make& make, const std::function<void(DeviceTransport& t
   });
 }
 
-ThroughDeviceMemory::~ThroughDeviceMemory() {
-  for (std::byte* memory : memory_) cuda_.DropMemory(memory);
+namespace {
+
+absl::Time Soon() { return absl::Now() + absl::Seconds(60); }
+
+}  // namespace
+
+GpuGroup::Made MakeNccl(GpuGroup& group, int rank) {
+  return MakeNcclTransport(*group.control[rank], *group.cuda[rank], group.nccl,
+                           {.device = group.device(rank), .epoch = 7}, {}, Soon());
 }
 
-std::byte* ThroughDeviceMemory::Memory(size_t bytes) {
-  if (bytes == 0) return nullptr;
-  memory_.push_back(cuda_.MakeMemory(bytes).value());
-  return memory_.back();
+GpuGroup::Made MakeIpc(GpuGroup& group, int rank) {
+  const bool shares = group.cuda[rank] == group.cuda[(rank + 1) % group.world];
+  return MakeCudaIpcTransport(*group.control[rank], *group.cuda[rank], {.device = group.device(rank), .epoch = 7},
+                              Soon(), shares ? 0 : 1000 + rank);
 }
+
+GpuGroup::Made MakeStaged(GpuGroup& group, int rank) {
+  return DeviceTransport::Create(*group.control[rank], *group.cuda[rank], nullptr,
+                                 {.device = group.device(rank), .epoch = 7});
+}
+
+// Never given back: with CUDA IPC, memory that was sent from stays until the transport has ended.
+std::byte* ThroughDeviceMemory::Memory(size_t bytes) { return cuda_.MakeMemory(bytes).value(); }
 
 absl::StatusOr<Transport::Pending> ThroughDeviceMemory::SendRecv(int to, absl::Span<const std::byte> send, int from,
                                                                  absl::Span<std::byte> recv) {

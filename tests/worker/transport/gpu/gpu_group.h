@@ -18,8 +18,8 @@ class GpuGroup {
   using Made = absl::StatusOr<std::unique_ptr<DeviceTransport>>;
   using Make = std::function<Made(GpuGroup& group, int rank)>;
 
-  // Rank r has GPU r, or GPU 0 with one device.
-  GpuGroup(int world, int devices, uint64_t seed);
+  // Rank r has GPU r modulo the number of devices. `one_process`: the ranks share addresses.
+  GpuGroup(int world, int devices, uint64_t seed, bool one_process = false);
   ~GpuGroup();
 
   // Makes every rank's transport in the rank's thread, then runs `body` on all of them; they go when all bodies are
@@ -34,10 +34,15 @@ class GpuGroup {
   FakeHost host;
   FakeNccl nccl;
   LoopbackHub hub;
-  std::vector<std::unique_ptr<FakeCuda>> cuda;
+  std::vector<std::shared_ptr<FakeCuda>> cuda;
   std::vector<std::unique_ptr<Transport>> control;
   std::vector<absl::Status> made;
 };
+
+// How the tests make ranks, each at epoch 7.
+GpuGroup::Made MakeNccl(GpuGroup& group, int rank);
+GpuGroup::Made MakeIpc(GpuGroup& group, int rank);
+GpuGroup::Made MakeStaged(GpuGroup& group, int rank);
 
 // A transport over `inner` that moves what callers send and receive through device memory, at either end as asked: the
 // conformance checks know host memory alone.
@@ -45,8 +50,6 @@ class ThroughDeviceMemory : public Transport {
  public:
   ThroughDeviceMemory(DeviceTransport& inner, FakeCuda& cuda, bool send, bool recv)
       : inner_(inner), cuda_(cuda), send_(send), recv_(recv) {}
-  ~ThroughDeviceMemory() override;
-
   int rank() const override { return inner_.rank(); }
   int world_size() const override { return inner_.world_size(); }
   absl::StatusOr<Pending> SendRecv(int to, absl::Span<const std::byte> send, int from,
@@ -70,7 +73,6 @@ class ThroughDeviceMemory : public Transport {
     absl::Span<std::byte> to;
   };
   std::map<uint64_t, Arrival> arrivals_;
-  std::vector<std::byte*> memory_;
 };
 
 }  // namespace rondo::testing
