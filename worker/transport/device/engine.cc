@@ -165,10 +165,7 @@ absl::Status DeviceTransport::Engine::CheckWatched() {
   const absl::Time now = absl::Now();
   for (const auto& [id, operation] : operations_) {
     if (!operation->watched || now < operation->deadline) continue;
-    for (const Part& part : operation->parts) {
-      if (part.done) continue;
-      return absl::DeadlineExceededError(absl::StrCat(Describe(part.transfer), ": not finished before the deadline"));
-    }
+    return absl::DeadlineExceededError(absl::StrCat(Unfinished(*operation), ": not finished before the deadline"));
   }
   return absl::OkStatus();
 }
@@ -211,11 +208,22 @@ void DeviceTransport::Engine::PeerFailed(int peer, const std::string& reason) {
       absl::StrCat(unfinished.empty() ? absl::StrCat("rank ", peer) : unfinished, ": ", reason)));
 }
 
+std::string DeviceTransport::Engine::Unfinished(const Operation& operation) {
+  // A gather among many ranks has as many; the first few say enough.
+  constexpr size_t kNamed = 4;
+  std::string text;
+  size_t count = 0;
+  for (const Part& part : operation.parts) {
+    if (part.done || ++count > kNamed) continue;
+    absl::StrAppend(&text, text.empty() ? "" : ", ", Describe(part.transfer));
+  }
+  if (count > kNamed) absl::StrAppend(&text, " and ", count - kNamed, " more");
+  return text;
+}
+
 std::string DeviceTransport::Engine::UnfinishedLocked() const {
   for (const auto& [id, operation] : operations_) {
-    for (const Part& part : operation->parts) {
-      if (!part.done) return Describe(part.transfer);
-    }
+    if (operation->undone > 0) return Unfinished(*operation);
   }
   return {};
 }

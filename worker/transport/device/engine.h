@@ -98,8 +98,9 @@ class DeviceTransport::Engine : public std::enable_shared_from_this<DeviceTransp
   void WaitQuiet(std::unique_lock<std::mutex>& lock);
   template <typename Over>
   bool WaitLocked(std::unique_lock<std::mutex>& lock, absl::Time deadline, const Over& over);
-  // "recv from rank 3 (100 bytes)" of the first unfinished message, or "".
-  std::string UnfinishedLocked() const;
+  // "recv from rank 3 (100 bytes), send to rank 1 (100 bytes)": an operation's unfinished messages.
+  static std::string Unfinished(const Operation& operation);
+  std::string UnfinishedLocked() const;  // of the first operation that has some, or ""
 
   Transport& control_;
   CudaApi& cuda_;

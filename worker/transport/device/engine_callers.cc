@@ -70,12 +70,7 @@ absl::StatusOr<size_t> DeviceTransport::Engine::Wait(uint64_t id, absl::Time dea
   RONDO_CHECK(found != operations_.end());
   Operation& operation = *found->second;
   if (!WaitLocked(lock, deadline, [&] { return operation.undone == 0 || !failure_.ok(); })) {
-    for (const Part& part : operation.parts) {
-      if (part.done) continue;
-      FailLocked(
-          absl::DeadlineExceededError(absl::StrCat(Describe(part.transfer), ": not finished before the deadline")));
-      break;
-    }
+    FailLocked(absl::DeadlineExceededError(absl::StrCat(Unfinished(operation), ": not finished before the deadline")));
   }
   if (!failure_.ok()) {
     WaitQuiet(lock);
@@ -91,19 +86,14 @@ absl::StatusOr<size_t> DeviceTransport::Engine::WaitOn(CudaStream* stream, uint6
   const auto found = operations_.find(id);
   RONDO_CHECK(found != operations_.end());
   Operation& operation = *found->second;
-  const auto open = [](const Part& part) { return !part.done && !part.queued; };
   const auto on_their_way = [&] {
     for (const Part& part : operation.parts) {
-      if (open(part)) return false;
+      if (!part.done && !part.queued) return false;
     }
     return true;
   };
   if (!WaitLocked(lock, deadline, [&] { return on_their_way() || !failure_.ok(); })) {
-    for (const Part& part : operation.parts) {
-      if (!open(part)) continue;
-      FailLocked(absl::DeadlineExceededError(absl::StrCat(Describe(part.transfer), ": not begun before the deadline")));
-      break;
-    }
+    FailLocked(absl::DeadlineExceededError(absl::StrCat(Unfinished(operation), ": not begun before the deadline")));
   }
   if (!failure_.ok()) {
     WaitQuiet(lock);

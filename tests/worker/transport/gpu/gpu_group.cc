@@ -26,6 +26,7 @@ GpuGroup::~GpuGroup() {
 
 void GpuGroup::Run(const Make& make, const std::function<void(DeviceTransport* transport, int rank)>& body) {
   std::vector<std::unique_ptr<DeviceTransport>> transports(world);
+  std::latch all_made(world);
   std::latch through(world);
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < world; ++rank) {
@@ -34,6 +35,7 @@ void GpuGroup::Run(const Make& make, const std::function<void(DeviceTransport* t
       Made transport = make(*this, rank);
       made[rank] = transport.status();
       if (transport.ok()) transports[rank] = *std::move(transport);
+      all_made.arrive_and_wait();
       body(transports[rank].get(), rank);
       through.arrive_and_wait();
       transports[rank].reset();

@@ -116,7 +116,8 @@ TEST(NcclFaults, AMessageFromAnotherRankIsNotTaken) {
     if (t.rank() == 2) status = Exchange(group, t, 0, 1, 100, absl::Now() + absl::Seconds(60));
     EXPECT_FALSE(status.ok());
     if (t.rank() == 1) {
-      EXPECT_EQ(std::string(status.message()), "recv from rank 0 (100 bytes): not finished before the deadline");
+      EXPECT_EQ(std::string(status.message()),
+                "recv from rank 0 (100 bytes), send to rank 2 (100 bytes): not finished before the deadline");
     }
   });
 }
