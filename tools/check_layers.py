@@ -23,6 +23,7 @@ ALLOWED = {
     "worker/transport": ["rondo/", "base/", "worker/transport/"],
     "worker/ring": ["rondo/", "base/", "kernels/fold_nodes.h", "model/kv/", "worker/ring/"],
     "worker/session": ["rondo/", "base/", "kernels/registry.h", "model/", "worker/ring/", "worker/session/"],
+    "worker/device": ["rondo/", "base/", "kernels/cuda/module.h", "worker/device/", "worker/transport/"],
     "worker": ["rondo/", "base/", "kernels/registry.h", "model/", "worker/"],
     "coordinator/core": ["rondo/", "base/", "coordinator/core/"],
     "coordinator/journal": ["rondo/", "base/", "coordinator/core/", "coordinator/journal/"],
@@ -41,6 +42,8 @@ VENDORS = {
     "pcre2.h": ["model/tokenizer"],
     "openssl/": ["base", "coordinator/rpc"],
     "immintrin.h": ["base", "kernels"],
+    "cuda": ["kernels/cuda", "worker/device/cuda_module"],
+    "nccl.h": [],
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')

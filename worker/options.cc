@@ -13,6 +13,7 @@ constexpr char kExamples[] = R"(Examples:
   rondo-worker --transport loopback --ranks 4 --model M.gguf     # four ranks as threads, without mpirun
   mpirun -np 4 rondo-worker --coordinator 127.0.0.1:7070         # attention jobs only
   rondo-worker --check-model --model M.gguf                      # validates the whole file
+  mpirun -np 8 rondo-worker --device cuda --transport nccl --model M.gguf   # one rank a GPU
 
 As root, or with more ranks than cores, mpirun needs: --allow-run-as-root --oversubscribe --bind-to none
 )";
@@ -23,13 +24,19 @@ std::string CheckChunk(const std::string& text) {
   return "must be whole or a number of tokens from 1 to 1073741824, not " + text;
 }
 
+std::string CheckDevice(const std::string& text) {
+  const absl::StatusOr<DeviceRequest> request = ParseDevice(text);
+  return request.ok() ? std::string() : std::string(request.status().message());
+}
+
 }  // namespace
 
 int ParseWorkerOptions(int argc, char** argv, WorkerOptions* options) {
   WorkerOptions& o = *options;
   CLI::App app(std::string(kExamples) + "\nOne rank of a ring: keeps its slice of the KV cache and computes with it.");
   app.set_version_flag("--version", RONDO_VERSION);
-  std::string transport = "mpi";
+  std::string transport = "auto";
+  std::string device = "auto";
   app.add_option("--coordinator", o.coordinator, "Where the coordinator listens")
       ->envname("RONDO_COORDINATOR")
       ->check(CheckAddress)
@@ -38,8 +45,14 @@ int ParseWorkerOptions(int argc, char** argv, WorkerOptions* options) {
   app.add_flag("--check-model", o.check_model, "Validate the file, print one line, exit 0 or 1");
   app.add_flag("--measure", o.measure,
                "Measure for some seconds what a rank can do, print JSON, exit (see rondo plan)");
-  app.add_option("--transport", transport, "How ranks reach each other")
-      ->check(CLI::IsMember({"mpi", "loopback"}))
+  app.add_option("--device", device,
+                 "Where a rank computes: cpu, cuda, cuda:INDEX (default: by its place on the machine), or auto: a GPU if "
+                 "there is one that can be used")
+      ->check(CheckDevice)
+      ->capture_default_str();
+  app.add_option("--transport", transport,
+                 "How ranks reach each other; auto: mpi on CPUs, on GPUs nccl, or cuda-ipc where ranks share GPUs")
+      ->check(CLI::IsMember({"auto", "mpi", "loopback", "nccl", "cuda-ipc"}))
       ->capture_default_str();
   app.add_option("--ranks", o.ranks, "Ranks in this process (loopback only)")->check(CLI::Range(1, 64));
   app.add_option("--threads", o.threads, "Threads of one rank; default: the CPUs shared among the ranks here")
@@ -70,7 +83,8 @@ int ParseWorkerOptions(int argc, char** argv, WorkerOptions* options) {
     const int code = app.exit(e);
     return code == 0 ? 0 : 2;
   }
-  o.mpi = transport == "mpi";
+  o.device = *ParseDevice(device);
+  o.transport = *ParseTransport(transport);
   o.strategy = *ParseRingStrategy(strategy);
   if ((o.check_model || o.measure) && o.model.empty()) {
     std::cerr << (o.check_model ? "--check-model" : "--measure") << " needs --model FILE\n";
@@ -80,7 +94,7 @@ int ParseWorkerOptions(int argc, char** argv, WorkerOptions* options) {
     std::cerr << "--data-listen: " << wrong << "\n";
     return 2;
   }
-  if (o.mpi && o.ranks != 1) {
+  if (o.transport != TransportKind::kLoopback && o.ranks != 1) {
     std::cerr << "--ranks is for --transport loopback; with MPI, mpirun -np says how many\n";
     return 2;
   }

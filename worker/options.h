@@ -6,6 +6,7 @@
 
 #include "rondo/compute.h"
 #include "rondo/ring.h"
+#include "worker/device/choose_device.h"
 
 namespace rondo {
 
@@ -14,7 +15,8 @@ struct WorkerOptions {
   std::string model;  // empty: attention jobs only
   bool check_model = false;
   bool measure = false;
-  bool mpi = true;
+  DeviceRequest device;
+  TransportKind transport = TransportKind::kAuto;
   int ranks = 1;                            // loopback: ranks of this process
   int threads = 0;                          // of one rank; 0: this machine's CPUs shared among its ranks
   std::string kernels;                      // empty: RONDO_KERNELS or the best

@@ -1,0 +1,27 @@
+// The transport that a worker on a GPU was told to use, made over the one that joins its launch; used by worker/main.
+#pragma once
+
+#include <memory>
+
+#include "worker/device/choose_device.h"
+#include "worker/transport/device/device_transport.h"
+#include "worker/transport/nccl/nccl_api.h"
+
+namespace rondo {
+
+// What must live as long as the transport, and the transport.
+struct GpuTransport {
+  std::unique_ptr<NcclApi> nccl;
+  std::unique_ptr<DeviceTransport> transport;
+};
+
+// All ranks call it. `kind` is kNccl, kCudaIpc or kMpi (device memory through pinned host memory and `control`); ranks
+// that chose differently are named. `cuda` and `control` outlive it; the epoch is drawn from the launch, so a rank that
+// is left over from an earlier one is refused.
+absl::StatusOr<GpuTransport> MakeGpuTransport(TransportKind kind, int device, Transport& control, CudaApi& cuda,
+                                              const std::string& launch_id, absl::Time deadline);
+
+// Of a launch id in hexadecimal digits: its first 64 bits.
+uint64_t EpochOf(const std::string& launch_id);
+
+}  // namespace rondo
