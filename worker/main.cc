@@ -15,6 +15,9 @@
 #include "absl/time/clock.h"
 #include "base/log.h"
 #include "model/gguf/llama_loader.h"
+#include "worker/device/choose_device.h"
+#include "worker/device/gpu_transport.h"
+#include "worker/device/probe.h"
 #include "worker/measure/measure.h"
 #include "worker/options.h"
 #include "worker/rpc/process_facts.h"
@@ -47,6 +50,37 @@ int CheckModelFile(const std::string& path) {
       "%s: ok: %s, %d layers, %d wide, %d q heads on %d KV heads of %d, vocabulary %d, context %d%s\n", path, c.name,
       c.layers, c.embedding, c.q_heads, c.kv_heads, c.head_dim, c.vocab, c.context, c.quantised ? ", quantised" : "");
   return 0;
+}
+
+// Where this process computes and how it reaches the others.
+struct Place {
+  DeviceChoice device;
+  TransportKind transport = TransportKind::kMpi;
+  std::unique_ptr<CudaApi> cuda;  // null on the CPU
+};
+
+absl::StatusOr<Place> ChoosePlace(const WorkerOptions& o, const std::optional<MpiLaunch>& launch) {
+  RankPlace rank{.local_rank = 0, .local_size = o.ranks, .world = o.ranks};
+  if (launch) rank = {.local_rank = launch->local_rank, .local_size = launch->local_size, .world = launch->world};
+  DeviceRequest request = o.device;
+  const bool threads = o.transport == TransportKind::kLoopback;
+  if (threads && request.kind == DeviceRequest::Kind::kAuto) request.kind = DeviceRequest::Kind::kCpu;
+  OpenedModule module;
+  GpuFacts facts;
+  if (request.kind != DeviceRequest::Kind::kCpu) {
+    module = OpenGpuModule(GpuModulePaths());
+    facts = ProbeGpu(module);
+  }
+  absl::StatusOr<DeviceChoice> device = ChooseDevice(request, rank, facts);
+  if (!device.ok()) return device.status();
+  const absl::StatusOr<TransportChoice> transport = ChooseTransport(o.transport, *device, rank, facts);
+  if (!transport.ok()) return transport.status();
+  // Once a machine, whatever the number of its ranks.
+  if (rank.local_rank == 0 && !device->why.empty()) LogInfo("on the CPU: ", device->why);
+  if (!transport->why.empty()) LogInfo("transport ", Name(transport->kind), ": ", transport->why);
+  Place place{*std::move(device), transport->kind, nullptr};
+  if (place.device.cuda) place.cuda = MakeModuleCuda(module.table);
+  return place;
 }
 
 // Everything of a rank that does not depend on which rank it is.
@@ -90,7 +124,6 @@ absl::StatusOr<Shared> Load(const WorkerOptions& o, int local_ranks) {
   shared.threads = o.threads > 0 ? o.threads : std::max(1, CpuCount() / local_ranks);
   RankIdentity& identity = shared.identity;
   identity.coordinator = o.coordinator;
-  identity.transport = o.mpi ? "mpi" : "loopback";
   identity.cpus = CpuSet();
   identity.kv_memory_bytes = o.kv_memory_bytes > 0 ? o.kv_memory_bytes : AvailableMemoryBytes() / 2 / local_ranks;
   context.kv_memory_bytes = identity.kv_memory_bytes;
@@ -152,7 +185,10 @@ int RunLoopback(const WorkerOptions& o, Shared shared) {
 }
 
 #if RONDO_HAVE_MPI
-int RunMpi(const WorkerOptions& o, Shared shared) {
+// GPUs come up within seconds; NCCL over many machines takes longer.
+constexpr absl::Duration kGpuStart = absl::Minutes(2);
+
+int RunMpi(const WorkerOptions& o, const Place& place, Shared shared) {
   // mpirun's end is ours, however it ends.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   absl::StatusOr<std::unique_ptr<MpiTransport>> mpi = MpiTransport::Create();
@@ -171,15 +207,30 @@ int RunMpi(const WorkerOptions& o, Shared shared) {
     Fail(agreed);
     HardExit(1);
   }
+  GpuTransport gpu;
+  if (place.cuda != nullptr) {
+    absl::StatusOr<GpuTransport> made = MakeGpuTransport(place.transport, place.device.index, transport, *place.cuda,
+                                                         shared.identity.launch_id, absl::Now() + kGpuStart);
+    if (!made.ok()) {
+      Fail(made.status());
+      HardExit(1);
+    }
+    gpu = *std::move(made);
+  }
   LogStart(shared);
   ThreadPool pool(shared.threads);
-  shared.context.transport = &transport;
+  shared.context.transport = gpu.transport != nullptr ? static_cast<Transport*>(gpu.transport.get()) : &transport;
   shared.context.pool = &pool;
   const Departure departure =
       o.measure ? Departure{absl::OkStatus(), true} : RunRank(shared.context, shared.identity, o.data_listen);
   const int code = o.measure ? Measure(shared.context) : Depart(departure);
   // After a failure MPI_Finalize could wait for a rank that is gone.
   if (departure.orderly && code == 0) {
+    if (gpu.transport != nullptr) {
+      if (absl::Status closed = gpu.transport->Close(absl::Now() + absl::Seconds(5)); !closed.ok()) {
+        HardExit(Fail(closed));
+      }
+    }
     if (absl::Status closed = transport.Close(absl::Now() + absl::Seconds(5)); !closed.ok()) HardExit(Fail(closed));
   }
   HardExit(code);
@@ -193,13 +244,17 @@ int Main(int argc, char** argv) {
   SetLogRole("worker");
   if (options.check_model) return CheckModelFile(options.model);
   const std::optional<MpiLaunch> launch = MpiLaunch::FromEnvironment();
-  const int local_ranks = options.mpi ? (launch ? launch->local_size : 1) : options.ranks;
-  if (options.mpi && launch) SetLogRole(absl::StrCat("worker ", launch->rank));
+  const bool threads = options.transport == TransportKind::kLoopback;
+  const int local_ranks = threads ? options.ranks : (launch ? launch->local_size : 1);
+  if (!threads && launch) SetLogRole(absl::StrCat("worker ", launch->rank));
+  const absl::StatusOr<Place> place = ChoosePlace(options, threads ? std::nullopt : launch);
+  if (!place.ok()) return Fail(place.status());
   absl::StatusOr<Shared> shared = Load(options, local_ranks);
   if (!shared.ok()) return Fail(shared.status());
-  if (!options.mpi) return RunLoopback(options, *std::move(shared));
+  shared->identity.transport = Name(place->transport);
+  if (threads) return RunLoopback(options, *std::move(shared));
 #if RONDO_HAVE_MPI
-  return RunMpi(options, *std::move(shared));
+  return RunMpi(options, *place, *std::move(shared));
 #else
   return Fail(absl::FailedPreconditionError("this build has no MPI; use --transport loopback"));
 #endif

@@ -45,9 +45,10 @@ int ParseWorkerOptions(int argc, char** argv, WorkerOptions* options) {
   app.add_flag("--check-model", o.check_model, "Validate the file, print one line, exit 0 or 1");
   app.add_flag("--measure", o.measure,
                "Measure for some seconds what a rank can do, print JSON, exit (see rondo plan)");
-  app.add_option("--device", device,
-                 "Where a rank computes: cpu, cuda, cuda:INDEX (default: by its place on the machine), or auto: a GPU if "
-                 "there is one that can be used")
+  app.add_option(
+         "--device", device,
+         "Where a rank computes: cpu, cuda, cuda:INDEX (default: by its place on the machine), or auto: a GPU if "
+         "there is one that can be used")
       ->check(CheckDevice)
       ->capture_default_str();
   app.add_option("--transport", transport,

@@ -138,6 +138,8 @@ absl::StatusOr<TransportChoice> ChooseTransport(TransportKind asked, const Devic
   };
   switch (asked) {
     case TransportKind::kLoopback:
+      if (device.cuda) return refuse("ranks as threads compute on CPUs; use --device cpu, or mpirun");
+      return TransportChoice{asked, ""};
     case TransportKind::kMpi:
       return TransportChoice{asked, ""};
     case TransportKind::kNccl:

@@ -20,6 +20,7 @@ class StagedTransport : public Transport {
   int world_size() const override { return host_.world_size(); }
   absl::StatusOr<Pending> SendRecv(int to, absl::Span<const std::byte> send, int from,
                                    absl::Span<std::byte> recv) override;
+  bool Ready(Pending pending) override { return host_.Ready(pending); }
   absl::StatusOr<size_t> Wait(Pending pending, absl::Time deadline) override;
   // Gathers and broadcasts are of headers and a few nodes: host memory already.
   absl::Status AllGather(absl::Span<const absl::Span<std::byte>> parts, absl::Time deadline) override;

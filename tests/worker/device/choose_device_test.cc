@@ -200,6 +200,8 @@ TEST(ChooseTransport, RefusesWhatCannotBe) {
   EXPECT_EQ(Refusal(TransportKind::kNccl, OnGpu(), place, facts),
             "--transport nccl: NCCL is missing: libnccl.so.2: cannot open; install NCCL 2.28 or newer");
   EXPECT_EQ(Refusal(TransportKind::kMpi, OnGpu(), place, facts), "accepted");
+  EXPECT_EQ(Refusal(TransportKind::kLoopback, OnGpu(), place, Machine(1)),
+            "--transport loopback: ranks as threads compute on CPUs; use --device cpu, or mpirun");
   EXPECT_EQ(Refusal(TransportKind::kLoopback, OnCpu(), place, GpuFacts{}), "accepted");
 }
 

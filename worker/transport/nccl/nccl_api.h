@@ -58,8 +58,9 @@ class NcclApi {
   virtual std::string LastError(NcclComm* comm) = 0;  // comm may be null
 };
 
-// FAILED_PRECONDITION saying what is missing: the library, or a call that it is too old for.
-absl::StatusOr<std::unique_ptr<NcclApi>> LoadNccl();
+// `library`: a name that the loader looks up, or a path. FAILED_PRECONDITION saying what is missing: the library, or a
+// call that it is too old for.
+absl::StatusOr<std::unique_ptr<NcclApi>> LoadNccl(const std::string& library = "libnccl.so.2");
 
 // OK for kSuccess and kInProgress; else INTERNAL, or UNAVAILABLE for kRemoteError: "ncclSend: remote process exited
 // (details of the last error)".

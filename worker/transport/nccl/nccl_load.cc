@@ -10,8 +10,6 @@
 namespace rondo {
 namespace {
 
-constexpr char kLibrary[] = "libnccl.so.2";
-
 // Pointers with the names of the calls, without "nccl".
 struct Symbols {
   int (*GetVersion)(int*) = nullptr;
@@ -99,17 +97,17 @@ template <typename Function>
 absl::Status Find(void* library, const char* name, Function*& pointer) {
   pointer = reinterpret_cast<Function*>(dlsym(library, name));
   if (pointer != nullptr) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(kLibrary, " has no ", name, ": Rondo needs NCCL 2.28 or newer"));
+  return absl::FailedPreconditionError(absl::StrCat("NCCL has no ", name, ": Rondo needs NCCL 2.28 or newer"));
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<NcclApi>> LoadNccl() {
+absl::StatusOr<std::unique_ptr<NcclApi>> LoadNccl(const std::string& name) {
   // Never closed: NCCL leaves threads behind.
-  void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const why = dlerror();
-    return absl::FailedPreconditionError(absl::StrCat("NCCL is missing: ", why == nullptr ? kLibrary : why));
+    return absl::FailedPreconditionError(absl::StrCat("NCCL is missing: ", why == nullptr ? name.c_str() : why));
   }
   Symbols s;
   const absl::Status found[] = {
@@ -141,7 +139,7 @@ absl::StatusOr<std::unique_ptr<NcclApi>> LoadNccl() {
   }
   if (version < kOldestNccl) {
     return absl::FailedPreconditionError(
-        absl::StrCat(kLibrary, " is NCCL ", version, ", Rondo needs ", kOldestNccl, " (2.28) or newer"));
+        absl::StrCat(name, " is NCCL ", version, ", Rondo needs ", kOldestNccl, " (2.28) or newer"));
   }
   return api;
 }
