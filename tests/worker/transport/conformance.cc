@@ -91,6 +91,25 @@ void CheckShortAndSelf(Transport& t) {
   ASSERT_TRUE(std::equal(own.begin(), own.end(), buffer.begin()));
 }
 
+void CheckReady(Transport& t) {
+  std::vector<std::byte> buffer(600);
+  const std::vector<std::byte> own = Pattern(t.rank(), 3, 600);
+  // Nobody but this rank can send what it waits for here.
+  const auto receive = t.SendRecv(Transport::kNobody, {}, t.rank(), absl::MakeSpan(buffer));
+  ASSERT_TRUE(receive.ok()) << receive.status();
+  for (int look = 0; look < 100; ++look) ASSERT_FALSE(t.Ready(*receive));
+  const auto send = t.SendRecv(t.rank(), own, Transport::kNobody, {});
+  ASSERT_TRUE(send.ok()) << send.status();
+  Step step;
+  Post(t, 4, 20000, 0, step);
+  for (const Transport::Pending pending : {*receive, *send, step.pending}) {
+    for (const absl::Time end = Soon(); !t.Ready(pending) && absl::Now() < end;) absl::SleepFor(absl::Microseconds(50));
+    const absl::StatusOr<size_t> got = t.Wait(pending, absl::InfinitePast());
+    ASSERT_TRUE(got.ok()) << got.status();
+  }
+  ASSERT_EQ(buffer, own);
+}
+
 void CheckAllGather(Transport& t) {
   for (int ranks = 1; ranks <= t.world_size(); ++ranks) {
     if (t.rank() >= ranks) continue;

@@ -17,6 +17,8 @@ void CheckOneRingStep(Transport& transport, size_t bytes);
 void CheckShortAndSelf(Transport& transport);
 void CheckAllGather(Transport& transport);
 void CheckBroadcast(Transport& transport);
+// Ready says when a wait would not wait, and never blocks.
+void CheckReady(Transport& transport);
 // Bytes sent are counted without those to oneself.
 void CheckSentBytes(Transport& transport);
 // Rank 0 sends more than rank 1 takes: INTERNAL with both sizes, and rank 1 is dead. Ends the transport.

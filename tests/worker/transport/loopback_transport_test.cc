@@ -35,6 +35,7 @@ TEST_P(LoopbackTest, ManyMegabytes) {
   OnRanks(GetParam() > 4 ? 2 : GetParam(), [](Transport& t) { CheckOneRingStep(t, size_t{64} << 20); });
 }
 TEST_P(LoopbackTest, ShortAndSelf) { OnRanks(GetParam(), CheckShortAndSelf); }
+TEST_P(LoopbackTest, Ready) { OnRanks(GetParam(), CheckReady); }
 TEST_P(LoopbackTest, AllGather) { OnRanks(GetParam(), CheckAllGather); }
 TEST_P(LoopbackTest, Broadcast) { OnRanks(GetParam(), CheckBroadcast); }
 TEST_P(LoopbackTest, SentBytes) { OnRanks(GetParam(), CheckSentBytes); }

@@ -46,6 +46,7 @@ TEST(Mpi, Conformance) {
   CheckRingSteps(*t, absl::Seconds(2));
   CheckOneRingStep(*t, size_t{64} << 20);
   CheckShortAndSelf(*t);
+  CheckReady(*t);
   CheckAllGather(*t);
   CheckBroadcast(*t);
   CheckSentBytes(*t);

@@ -66,6 +66,7 @@ TEST_P(GpuConformance, Megabytes) {
   Check([](Transport& t) { CheckOneRingStep(t, size_t{4} << 20); });
 }
 TEST_P(GpuConformance, ShortAndSelf) { Check(CheckShortAndSelf); }
+TEST_P(GpuConformance, Ready) { Check(CheckReady); }
 TEST_P(GpuConformance, AllGather) { Check(CheckAllGather); }
 TEST_P(GpuConformance, Broadcast) { Check(CheckBroadcast); }
 TEST_P(GpuConformance, SentBytes) { Check(CheckSentBytes); }

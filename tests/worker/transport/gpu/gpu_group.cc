@@ -16,7 +16,8 @@ GpuGroup::GpuGroup(int ranks, int devices, uint64_t seed, bool one_process)
     : world(ranks), host(devices, seed), nccl(host, seed), hub(ranks), made(ranks) {
   for (int rank = 0; rank < world; ++rank) {
     cuda.push_back(one_process && rank > 0 ? cuda[0] : std::make_shared<FakeCuda>(host));
-    control.push_back(hub.Connect(rank));
+    loopback.push_back(hub.Connect(rank));
+    control.push_back(std::make_unique<AbortsAlone>(*loopback.back()));
   }
 }
 

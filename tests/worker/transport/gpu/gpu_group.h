@@ -13,6 +13,38 @@
 
 namespace rondo::testing {
 
+// The loopback transport with MPI's Abort, which ends this rank's own calls and reaches nobody else: what the others
+// hear, they hear from the transport under test.
+class AbortsAlone : public Transport {
+ public:
+  explicit AbortsAlone(Transport& inner) : inner_(inner) {}
+
+  int rank() const override { return inner_.rank(); }
+  int world_size() const override { return inner_.world_size(); }
+  absl::StatusOr<Pending> SendRecv(int to, absl::Span<const std::byte> send, int from,
+                                   absl::Span<std::byte> recv) override {
+    if (aborted_) return absl::UnavailableError("aborted");
+    return inner_.SendRecv(to, send, from, recv);
+  }
+  bool Ready(Pending pending) override { return aborted_ || inner_.Ready(pending); }
+  absl::StatusOr<size_t> Wait(Pending pending, absl::Time deadline) override {
+    if (aborted_) return absl::UnavailableError("aborted");
+    return inner_.Wait(pending, deadline);
+  }
+  absl::Status AllGather(absl::Span<const absl::Span<std::byte>> parts, absl::Time deadline) override {
+    return inner_.AllGather(parts, deadline);
+  }
+  absl::Status Broadcast(int root, int ranks, absl::Span<std::byte> buffer, absl::Time deadline) override {
+    return inner_.Broadcast(root, ranks, buffer, deadline);
+  }
+  void Abort(absl::Status) override { aborted_ = true; }
+  uint64_t sent_bytes() const override { return inner_.sent_bytes(); }
+
+ private:
+  Transport& inner_;
+  std::atomic<bool> aborted_{false};
+};
+
 class GpuGroup {
  public:
   using Made = absl::StatusOr<std::unique_ptr<DeviceTransport>>;
@@ -35,7 +67,8 @@ class GpuGroup {
   FakeNccl nccl;
   LoopbackHub hub;
   std::vector<std::shared_ptr<FakeCuda>> cuda;
-  std::vector<std::unique_ptr<Transport>> control;
+  std::vector<std::unique_ptr<Transport>> loopback;
+  std::vector<std::unique_ptr<Transport>> control;  // over it
   std::vector<absl::Status> made;
 };
 

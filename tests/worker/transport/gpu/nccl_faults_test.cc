@@ -98,7 +98,7 @@ TEST(NcclFaults, ADeadRankEndsTheOthers) {
       [&](DeviceTransport* t, int rank) {
         ASSERT_NE(t, nullptr) << group.made[rank];
         if (rank == 2) {
-          group.control[2]->Abort(absl::UnavailableError("killed"));  // its connection breaks, as a dead process's
+          group.loopback[2]->Abort(absl::UnavailableError("killed"));  // its connection breaks, as a dead process's
           return;
         }
         const absl::Status status = Exchange(group, *t, 1 - rank, 2, 1000, absl::Now() + absl::Seconds(60));
