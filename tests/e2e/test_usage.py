@@ -1,6 +1,7 @@
 """Commands without a ring: exit codes, messages that say what to do next, and the tokenizer."""
 
 import json
+import os
 import socket
 import subprocess
 import unittest
@@ -42,6 +43,21 @@ class Usage(Case):
                 self.assert_two_lines(done, 69, address, "rondo up")
             done = self.rondo("status", env={"RONDO_COORDINATOR": address})
             self.assert_two_lines(done, 69, address, "rondo up")
+
+    def test_a_gpu_that_cannot_be_had_is_said(self):
+        """All of it before MPI starts: what is missing, or that the CPU is taken and why."""
+        if os.path.exists("/dev/nvidiactl"):
+            self.skipTest("there is a GPU here")
+        for words, code, text in [
+            (["--device", "cuda"], 1, b"--device cuda: no "),
+            (["--device", "cpu", "--transport", "nccl"], 1, b"--transport nccl: needs --device cuda"),
+            (["--transport", "cuda-ipc"], 1, b"--transport cuda-ipc: no "),
+            (["--device", "gpu"], 2, b"not gpu"),
+            (["--model", "/no/such/model"], 1, b"on the CPU: no "),
+        ]:
+            done = subprocess.run([BIN / "rondo-worker", *words], capture_output=True, timeout=60)
+            self.assertEqual(done.returncode, code, (words, done.stderr))
+            self.assertEqual(done.stderr.count(text), 1, (words, done.stderr))
 
     def test_a_file_that_is_not_there_is_named(self):
         done = self.rondo("generate", "--document", "/no/such/book", "--question", "x")
