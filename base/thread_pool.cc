@@ -12,7 +12,7 @@ namespace {
 constexpr int kSpins = 2000;
 }  // namespace
 
-ThreadPool::ThreadPool(int threads, const char* name) {
+ThreadPool::ThreadPool(int threads, const char* name) : done_tasks_(new Count[threads < 1 ? 1 : threads]) {
   for (int worker = 1; worker < threads; ++worker) {
     workers_.emplace_back([this, worker, name] { WorkerLoop(worker, name); });
   }
@@ -28,18 +28,28 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : workers_) worker.join();
 }
 
+uint64_t ThreadPool::tasks_done() const {
+  uint64_t tasks = 0;
+  for (int worker = 0; worker < threads(); ++worker) tasks += done_tasks_[worker].tasks.load(std::memory_order_relaxed);
+  return tasks;
+}
+
 void ThreadPool::Drain(int worker) {
   for (;;) {
     const int64_t i = next_.fetch_add(1, std::memory_order_relaxed);
     if (i >= tasks_) return;
     (*task_)(i, worker);
+    done_tasks_[worker].Add();
   }
 }
 
 void ThreadPool::Run(int64_t tasks, absl::FunctionRef<void(int64_t, int)> task) {
   ScopedComputeFpEnv fp_env;
   if (workers_.empty() || tasks <= 1) {
-    for (int64_t i = 0; i < tasks; ++i) task(i, 0);
+    for (int64_t i = 0; i < tasks; ++i) {
+      task(i, 0);
+      done_tasks_[0].Add();
+    }
     return;
   }
   task_ = &task;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -27,10 +28,20 @@ class ThreadPool {
   // in [0, threads()) names the thread, for scratch.
   void Run(int64_t tasks, absl::FunctionRef<void(int64_t task, int worker)> task);
 
+  // Tasks finished since the pool was made. Any thread: how others see that this rank is not stuck.
+  uint64_t tasks_done() const;
+
  private:
+  // A cache line for each thread, which alone writes it: counting costs no more than an addition.
+  struct alignas(64) Count {
+    std::atomic<uint64_t> tasks{0};
+    void Add() { tasks.store(tasks.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  };
+
   void WorkerLoop(int worker, const char* name);
   void Drain(int worker);
 
+  const std::unique_ptr<Count[]> done_tasks_;  // [threads()]
   std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -123,6 +123,8 @@ void AddUpCommand(CLI::App& app, RunCommand* run) {
   PassOn(command, "--max-running", &o->coordinator_arguments, "Jobs at once in one group", "N");
   PassOn(command, "--upload-wait", &o->coordinator_arguments, "Seconds an attention job waits for its tensors", "S");
   PassOn(command, "--attention-keep", &o->coordinator_arguments, "Seconds an attention job's result is kept", "S");
+  PassOn(command, "--stall-timeout", &o->coordinator_arguments,
+         "Seconds without any progress after which a group that has work is started again; 0: never", "S");
   PassOn(command, "--max-upload", &o->coordinator_arguments, "Largest document, e.g. 64MiB", "SIZE");
   command->add_option("--mpirun", o->mpirun, "The mpirun to use")->type_name("PROGRAM")->capture_default_str();
   command->add_option("--bin", o->bin, "Folder of rondo-coordinator and rondo-worker, if not this program's")

@@ -38,6 +38,7 @@ struct Flags {
   double forming_timeout_s = 60;
   double upload_wait_s = 600;
   double attention_keep_s = 600;
+  double stall_timeout_s = 300;
   uint64_t max_upload = 64u << 20;
   uint64_t max_uploads_total = 512u << 20;
   uint64_t compact_bytes = 64u << 20;
@@ -144,6 +145,7 @@ int Run(const Flags& flags) {
   engine.scheduler.group_wait_us = Us(flags.group_wait_s);
   engine.scheduler.upload_wait_us = Us(flags.upload_wait_s);
   engine.scheduler.attention_keep_us = Us(flags.attention_keep_s);
+  engine.scheduler.stall_timeout_us = Us(flags.stall_timeout_s);
   engine.membership.rank_timeout_us = Us(flags.rank_timeout_s);
   engine.membership.forming_timeout_us = Us(flags.forming_timeout_s);
   ServerOptions options;
@@ -213,6 +215,10 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--rank-timeout", flags.rank_timeout_s, "seconds of silence after which a rank is lost")
       ->check(Finite(0.1, 3600.0))
+      ->capture_default_str();
+  app.add_option("--stall-timeout", flags.stall_timeout_s,
+                 "seconds without any progress after which a group that has work is lost; 0: never")
+      ->check(Finite(0.0, 1e6))
       ->capture_default_str();
   app.add_option("--forming-timeout", flags.forming_timeout_s, "seconds for all ranks of a group to join")
       ->check(Finite(0.1, 86400.0))

@@ -58,7 +58,7 @@ Departure RunInEpoch(const WorkerContext& context, const RankIdentity& identity)
   GroupClient client(
       context, identity, commands, [&loop](const std::string& job) { loop->FlagCancelled(job); },
       [&loop] {
-        return GroupClient::Vitals{loop->kv_used_bytes(), loop->applied_number()};
+        return GroupClient::Vitals{loop->kv_used_bytes(), loop->applied_number(), loop->progress()};
       });
   loop.emplace(context, commands, &client);
 

@@ -18,6 +18,7 @@ struct SubmitEvent {
 struct RestoreEvent {
   JobSpec spec;
   std::vector<int32_t> tokens;
+  uint32_t runs = 0;  // how often it had been started
 };
 
 struct CancelEvent {
@@ -49,6 +50,15 @@ struct GroupReadyEvent {
 struct GroupLostEvent {
   uint64_t epoch = 0;
   std::string reason;
+};
+
+// A rank's heartbeat. `progress` only grows, with everything its step loop does.
+struct BeatEvent {
+  uint64_t epoch = 0;
+  uint32_t rank = 0;
+  uint64_t applied_number = 0;
+  uint64_t progress = 0;
+  std::vector<std::string> fed_jobs;  // attention jobs that took rows since the beat before
 };
 
 struct ProgressEvent {
@@ -113,8 +123,8 @@ struct DrainEvent {
 struct TickEvent {};
 
 using EventBody = std::variant<SubmitEvent, RestoreEvent, CancelEvent, AbandonEvent, GroupReadyEvent, GroupLostEvent,
-                               ProgressEvent, TokenEvent, LogitsEvent, EndedEvent, OpenedEvent, AttendEvent, RanEvent,
-                               CloseEvent, DrainEvent, TickEvent>;
+                               BeatEvent, ProgressEvent, TokenEvent, LogitsEvent, EndedEvent, OpenedEvent, AttendEvent,
+                               RanEvent, CloseEvent, DrainEvent, TickEvent>;
 
 struct Event {
   TimeUs now = 0;

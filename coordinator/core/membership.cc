@@ -272,6 +272,13 @@ uint64_t Membership::EpochOf(ConnectionId connection) const {
   return group.state == State::kReady ? group.epoch : 0;
 }
 
+uint32_t Membership::RankOf(ConnectionId connection) const {
+  for (const auto& [rank, member] : groups_.at(launch_of_.at(connection)).members) {
+    if (member.connection == connection) return rank;
+  }
+  return 0;
+}
+
 Membership::Group* Membership::GroupOf(ConnectionId connection) {
   const auto it = launch_of_.find(connection);
   return it == launch_of_.end() ? nullptr : &groups_.at(it->second);

@@ -44,6 +44,8 @@ struct RankHello {
 struct RankVitals {
   uint64_t kv_used_bytes = 0;
   uint64_t resident_bytes = 0;
+  uint64_t applied_number = 0;
+  uint64_t progress = 0;
 };
 
 struct MembershipOptions {
@@ -107,6 +109,8 @@ class Membership {
   std::vector<ConnectionId> Connections(uint64_t epoch) const;
   // The ready group this connection belongs to; 0 if none.
   uint64_t EpochOf(ConnectionId connection) const;
+  // Of a connection that has one.
+  uint32_t RankOf(ConnectionId connection) const;
 
  private:
   Group* GroupOf(ConnectionId connection);

@@ -28,6 +28,7 @@ Actions Scheduler::Step(const Event& event) {
   std::visit([this](const auto& body) { On(body); }, event.body);
   NoteWaiting();
   StartJobs();
+  NoteBusy();
   TellPositions();
   CheckDrain();
   Forget();

@@ -26,8 +26,9 @@ struct SchedulerOptions {
   uint32_t max_restarts = 20;             // a job that keeps killing its group must end some day
   int64_t prompt_slice_ids = 65536;       // ids in one PromptIds command
   uint32_t retained_jobs = 200;           // closed jobs kept for GetJob
-  int64_t upload_wait_us = 600000000;     // from an attention job's opening to Attend
+  int64_t upload_wait_us = 600000000;     // from an attention job's opening, or its last rows, to Attend
   int64_t attention_keep_us = 600000000;  // from its end to Close
+  int64_t stall_timeout_us = 300000000;   // a group with work in which nothing moves is lost after this; 0: never
 };
 
 class Scheduler {
@@ -64,6 +65,14 @@ class Scheduler {
     std::map<std::string, Occupant, std::less<>> occupants;
     // Attention jobs do not count: most of the time they wait for their client.
     uint32_t generating() const;
+    // As their heartbeats tell. One thread of a rank beats and another computes: a beat alone does not mean progress.
+    struct Rank {
+      uint64_t applied_number = 0;
+      uint64_t progress = 0;
+      TimeUs moved = 0;
+    };
+    std::vector<Rank> ranks;
+    TimeUs busy_since = 0;  // there is something to do since; 0: nothing
   };
 
   void On(const SubmitEvent& e);
@@ -72,6 +81,7 @@ class Scheduler {
   void On(const AbandonEvent& e);
   void On(const GroupReadyEvent& e);
   void On(const GroupLostEvent& e);
+  void On(const BeatEvent& e);
   void On(const ProgressEvent& e);
   void On(const TokenEvent& e);
   void On(const LogitsEvent& e);
@@ -95,6 +105,10 @@ class Scheduler {
   void TellPositions();
   void CheckTimes();
   void CheckAttentionTimes(Job& job);
+  // Ends epochs in which a rank is stuck.
+  void CheckStalls();
+  void NoteBusy();
+  bool HasWork(const Group& group) const;
   void CheckDrain();
   void Close(Job& job, JobState state, absl::Status error, JobResult result);
   // Closes a job whatever its state; its group is told to stop.

@@ -19,6 +19,7 @@ void Scheduler::On(const GroupReadyEvent& e) {
   Group& group = groups_[e.group.epoch];
   group.info = e.group;
   group.reserved.assign(e.group.world(), 0);
+  group.ranks.assign(e.group.world(), Group::Rank{.moved = now_});
   if (draining_) {
     Send(group, LeaveCommand{kShuttingDown, true});
     groups_.erase(e.group.epoch);

@@ -35,7 +35,13 @@ void Scheduler::On(const RestoreEvent& e) {
   Job& job = jobs_[e.spec.id];
   job.spec = e.spec;
   job.tokens = e.tokens;
+  job.restarts = e.runs;  // its last run went with the coordinator
   Enqueue(job);
+  if (job.restarts > options_.max_restarts) {
+    return Stop(job, JobState::kFailed,
+                absl::UnavailableError(absl::StrCat("the job was started ", job.restarts, " times and never ended")),
+                "");
+  }
   job.told_position = QueuePosition(e.spec.id);
 }
 
@@ -58,6 +64,6 @@ void Scheduler::On(const DrainEvent& e) {
   drain_until_ = std::min(drain_until_, now_ + e.grace_us);
 }
 
-void Scheduler::On(const TickEvent&) {}
+void Scheduler::On(const TickEvent&) { CheckStalls(); }
 
 }  // namespace rondo::coordinator

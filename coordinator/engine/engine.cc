@@ -42,7 +42,7 @@ Engine::Engine(EngineOptions options, std::unique_ptr<Journal> journal, const Jo
   unrestored_ = unfinished.size();
   for (const Job& job : unfinished) {
     last_arrival_ = std::max(last_arrival_, job.spec.arrival);
-    Step(RestoreEvent{job.spec, job.tokens});
+    Step(RestoreEvent{job.spec, job.tokens, job.restarts});
     --unrestored_;
   }
   driver_ = std::thread([this] {
@@ -194,8 +194,8 @@ void Engine::Perform(const MembershipActions& actions) {
     CloseLink(refusal.connection, [&](RankLink& link) { link.Refuse(refusal.why); });
   }
   for (const GroupInfo& group : actions.ready) {
-    LogInfo("epoch ", group.epoch, " begins: ", group.world(), " ranks, kernels ", group.kernels, ", compute ",
-            group.compute);
+    LogInfo("epoch ", group.epoch, " begins: ", group.world(), group.world() == 1 ? " rank" : " ranks", ", kernels ",
+            group.kernels, ", compute ", group.compute);
     for (const ConnectionId connection : actions.welcome) {
       std::shared_ptr<RankLink> link;
       {

@@ -36,10 +36,17 @@ void Engine::ModelRead(ConnectionId connection, absl::StatusOr<std::shared_ptr<c
   });
 }
 
-void Engine::Heard(ConnectionId connection, std::optional<RankVitals> vitals) {
-  Post([this, connection, vitals] {
-    const std::lock_guard lock(state_mutex_);
-    membership_.Heard(connection, vitals ? &*vitals : nullptr, Now());
+void Engine::Heard(ConnectionId connection, RankVitals vitals, std::vector<std::string> fed_jobs) {
+  Post([this, connection, vitals, fed_jobs = std::move(fed_jobs)]() mutable {
+    BeatEvent beat{0, 0, vitals.applied_number, vitals.progress, std::move(fed_jobs)};
+    {
+      const std::lock_guard lock(state_mutex_);
+      membership_.Heard(connection, &vitals, Now());
+      beat.epoch = membership_.EpochOf(connection);
+      if (beat.epoch == 0) return;
+      beat.rank = membership_.RankOf(connection);
+    }
+    Step(std::move(beat));
   });
 }
 

@@ -81,9 +81,13 @@ class Reader {
     switch (message.message_case()) {
       case v1::RankMessage::kModelHeader:
         return TakeHeader(message.model_header());
-      case v1::RankMessage::kHeartbeat:
-        return engine_.Heard(connection_,
-                             RankVitals{message.heartbeat().kv_used_bytes(), message.heartbeat().resident_bytes()});
+      case v1::RankMessage::kHeartbeat: {
+        const v1::Heartbeat& beat = message.heartbeat();
+        return engine_.Heard(
+            connection_,
+            RankVitals{beat.kv_used_bytes(), beat.resident_bytes(), beat.applied_number(), beat.progress()},
+            {beat.fed_jobs().begin(), beat.fed_jobs().end()});
+      }
       case v1::RankMessage::kProgress:
         return Report(epoch, ProgressEvent{epoch, message.progress().job_id(), message.progress().fraction()});
       case v1::RankMessage::kToken: {

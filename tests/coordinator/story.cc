@@ -115,8 +115,13 @@ EventBody ReadEvent(const Line& line, uint64_t arrival, double now_s) {
     return e;
   }
   if (what == "restore") {
-    RestoreEvent e{ReadSpec(line, arrival, now_s), {}};
+    RestoreEvent e{ReadSpec(line, arrival, now_s), {}, static_cast<uint32_t>(line.Number("runs", 0))};
     for (const int64_t token : List(line.Text("tokens", ""))) e.tokens.push_back(static_cast<int32_t>(token));
+    return e;
+  }
+  if (what == "beat") {
+    BeatEvent e{line.Count(1), static_cast<uint32_t>(line.Count(2)), line.Count(3), line.Count(4), {}};
+    if (line.values.contains("fed")) e.fed_jobs.push_back(line.Text("fed", ""));
     return e;
   }
   if (what == "cancel") return CancelEvent{line.Word(1), line.Word(2)};
@@ -246,6 +251,7 @@ std::string StoryTeller::Tell(std::string_view text) {
     options_.prompt_slice_ids = static_cast<int64_t>(line.Number("slice", 65536));
     options_.upload_wait_us = static_cast<int64_t>(line.Number("upload_wait", 600) * 1e6);
     options_.attention_keep_us = static_cast<int64_t>(line.Number("keep", 600) * 1e6);
+    options_.stall_timeout_us = static_cast<int64_t>(line.Number("stall", 0) * 1e6);
     options_.retained_jobs = static_cast<uint32_t>(line.Number("retained", options_.retained_jobs));
     return "";
   }

@@ -21,6 +21,11 @@ namespace {
 constexpr size_t kHeaderPieceBytes = 256 << 10;    // the size gRPC moves fastest
 constexpr size_t kLogitsPieceElements = 64 << 10;  // 256 KiB
 constexpr absl::Duration kDrainPatience = absl::Seconds(2);
+// Whoever starts a worker before its coordinator must see what it waits for.
+constexpr absl::Duration kFirstWord = absl::Seconds(2);
+constexpr absl::Duration kNextWord = absl::Seconds(10);
+// A step loop that has not come back by then never will, and somebody waits to start the group again.
+constexpr absl::Duration kStuckPatience = absl::Seconds(10);
 constexpr int kMaxMessageBytes = 8 << 20;  // prompt slices and logits are far smaller
 
 }  // namespace
@@ -65,7 +70,7 @@ GroupClient::~GroupClient() {
 
 absl::Status GroupClient::Join(absl::Time deadline) {
   stream_ = std::make_unique<Stream>(identity_.coordinator);
-  if (!stream_->channel->WaitForConnected(absl::ToChronoTime(deadline))) {
+  if (!WaitForCoordinator(deadline)) {
     return absl::UnavailableError(absl::StrCat("no coordinator answers at ", identity_.coordinator,
                                                "; start one with: rondo-coordinator --listen ", identity_.coordinator));
   }
@@ -81,6 +86,17 @@ absl::Status GroupClient::Join(absl::Time deadline) {
   if (!answered) return absl::DeadlineExceededError("the group is not complete: not all ranks have joined");
   heart_ = std::thread([this] { HeartbeatLoop(); });
   return absl::OkStatus();
+}
+
+bool GroupClient::WaitForCoordinator(absl::Time deadline) {
+  const absl::Time began = absl::Now();
+  for (absl::Time next = began + kFirstWord;; next += kNextWord) {
+    if (stream_->channel->WaitForConnected(absl::ToChronoTime(std::min(next, deadline)))) return true;
+    if (next >= deadline) return false;
+    LogInfo("no coordinator answers at ", identity_.coordinator, " yet; waiting until ",
+            absl::FormatTime("%H:%M:%S", deadline, absl::LocalTimeZone()), ", ",
+            absl::FormatDuration(absl::Ceil(deadline - absl::Now(), absl::Seconds(1))), " more");
+  }
 }
 
 Departure GroupClient::departure() const {
@@ -212,7 +228,11 @@ void GroupClient::HeartbeatLoop() {
     v1::RankMessage message;
     message.mutable_heartbeat()->set_kv_used_bytes(vitals.kv_used_bytes);
     message.mutable_heartbeat()->set_applied_number(vitals.applied_number);
+    message.mutable_heartbeat()->set_progress(vitals.progress);
     message.mutable_heartbeat()->set_resident_bytes(ResidentBytes());
+    if (context_.attention != nullptr) {
+      for (std::string& job : context_.attention->TakeFed()) message.mutable_heartbeat()->add_fed_jobs(std::move(job));
+    }
     Report(std::move(message));
     lock.lock();
     changed_.wait_for(lock, absl::ToChronoNanoseconds(heartbeat_interval_), [&] { return stopping_ || departure_; });
@@ -224,7 +244,12 @@ void GroupClient::HeartbeatLoop() {
     const bool stuck = !stopping_;
     lock.unlock();
     if (stuck) context_.transport->Abort(reason);
+    lock.lock();
   }
+  const bool back = changed_.wait_for(lock, absl::ToChronoNanoseconds(kStuckPatience), [&] { return stopping_; });
+  if (back) return;
+  LogError("rank ", context_.transport->rank(), " does not stop: ", std::string(departure_->reason.message()));
+  ::_exit(1);
 }
 
 void GroupClient::Report(v1::RankMessage message) {

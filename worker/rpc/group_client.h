@@ -43,6 +43,7 @@ class GroupClient : public ReportSink {
   struct Vitals {
     uint64_t kv_used_bytes = 0;
     uint64_t applied_number = 0;
+    uint64_t progress = 0;
   };
 
   // `context` and `commands` outlive the client. `on_cancel` is called on the reading thread as soon as a CancelJob
@@ -72,6 +73,7 @@ class GroupClient : public ReportSink {
  private:
   struct Stream;  // gRPC types stay in the .cc
 
+  bool WaitForCoordinator(absl::Time deadline);
   void SendHello();
   void SendModelHeader();
   void ReadLoop();

@@ -21,6 +21,15 @@ void AttentionStore::Remove(const std::string& id) {
   jobs_.erase(id);
 }
 
+std::vector<std::string> AttentionStore::TakeFed() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> fed;
+  for (const auto& [id, entry] : jobs_) {
+    if (entry.tensors->TakeFed()) fed.push_back(id);
+  }
+  return fed;
+}
+
 absl::StatusOr<std::shared_ptr<AttentionTensors>> AttentionStore::Find(const std::string& id, const std::string& token,
                                                                        uint64_t epoch) const {
   const std::lock_guard lock(mutex_);

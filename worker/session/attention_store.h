@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "worker/session/attention_tensors.h"
@@ -24,6 +25,9 @@ class AttentionStore {
   // UNAVAILABLE for another epoch, NOT_FOUND for a job that is not here, PERMISSION_DENIED for a wrong token.
   absl::StatusOr<std::shared_ptr<AttentionTensors>> Find(const std::string& id, const std::string& token,
                                                          uint64_t epoch) const;
+
+  // Jobs that took rows since the last call.
+  std::vector<std::string> TakeFed();
 
  private:
   struct Entry {

@@ -114,6 +114,7 @@ absl::Status AttentionTensors::Put(JobTensor tensor, int64_t first_row, KvType t
   } else {
     StoreKv(tensor, first_row, rows, type, parts);
   }
+  fed_.store(true, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   arrived_[static_cast<int>(tensor)].Mark(*at, rows);
   if (--writers_ == 0) quiet_.notify_all();

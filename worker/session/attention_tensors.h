@@ -48,6 +48,9 @@ class AttentionTensors {
   };
   absl::StatusOr<Rows> Get(JobTensor tensor, int64_t first_row, int64_t rows) const;
 
+  // Whether rows came since the last call. Any thread.
+  bool TakeFed() { return fed_.exchange(false, std::memory_order_relaxed); }
+
   // --- the step loop ---
   // FAILED_PRECONDITION naming what is missing, or that the job has run. After OK no piece is taken until CancelBegin.
   absl::Status BeginRun();
@@ -69,6 +72,7 @@ class AttentionTensors {
   RowShare q_share_, kv_share_;
   HugeArray<float> q_, out_, lse_;
 
+  std::atomic<bool> fed_{false};
   mutable std::mutex mutex_;
   std::condition_variable quiet_;
   State state_ = State::kOpen;

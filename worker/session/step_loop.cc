@@ -191,6 +191,10 @@ std::shared_ptr<std::atomic<bool>> StepLoop::CancelFlag(const std::string& job) 
   return flag;
 }
 
+uint64_t StepLoop::progress() const {
+  return applied_number() + step_.load(std::memory_order_relaxed) + context_.pool->tasks_done();
+}
+
 void StepLoop::FlagCancelled(const std::string& job) { CancelFlag(job)->store(true); }
 
 }  // namespace rondo

@@ -35,6 +35,8 @@ class StepLoop {
 
   uint64_t kv_used_bytes() const { return kv_used_bytes_.load(std::memory_order_relaxed); }
   uint64_t applied_number() const { return applied_number_.load(std::memory_order_relaxed); }
+  // Grows with everything the loop does: its steps, and every task its threads compute in a long one.
+  uint64_t progress() const;
 
  private:
   absl::Status Step();
@@ -57,7 +59,7 @@ class StepLoop {
   std::vector<std::unique_ptr<ActiveJob>> active_;
   std::vector<StepOutcome> outcomes_;  // of the last step, by active job; rank 0's are the ones that count
   std::vector<std::byte> control_;
-  uint64_t step_ = 0;
+  std::atomic<uint64_t> step_{0};
   uint64_t job_sequence_ = 0;
   std::atomic<uint64_t> applied_number_{0};
   std::atomic<uint64_t> kv_used_bytes_{0};

@@ -137,5 +137,19 @@ TEST_F(GroupClientTest, ACoordinatorThatReadsLateHearsEverything) {
   EXPECT_FALSE(commands_.closed());
 }
 
+TEST_F(GroupClientTest, SaysWhatItWaitsForWhenNobodyAnswers) {
+  context_.transport = transport_.get();
+  context_.pool = &pool_;
+  RankIdentity identity;
+  identity.coordinator = "127.0.0.1:1";  // no program of ours listens there
+  GroupClient client(
+      context_, identity, commands_, [](const std::string&) {}, [] { return GroupClient::Vitals(); });
+  ::testing::internal::CaptureStderr();
+  const absl::Status joined = client.Join(absl::Now() + absl::Seconds(3));
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(joined.code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(said.find("no coordinator answers at 127.0.0.1:1 yet; waiting until "), std::string::npos) << said;
+}
+
 }  // namespace
 }  // namespace rondo::testing
