@@ -19,6 +19,7 @@ struct SubmittedRecord {
 struct StartedRecord {
   std::string job_id;
   uint64_t epoch = 0;
+  uint32_t earlier_runs = 0;
 };
 struct TokensRecord {
   std::string job_id;

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -127,7 +128,9 @@ struct Job {
   uint64_t logits_streamed = 0;  // elements of (step, offset) order already passed on: step << 32 | offset end
   absl::Status error;            // of a failed or cancelled job
   JobResult result;              // of a finished or cancelled job
-  std::map<uint32_t, std::vector<uint64_t>> attention_bytes;  // what it needs by rank, by ring size: slow to work out
+  // What it needs by rank; by ring size, prefill chunk and bytes a token of the group. Slow to work out, and asked for
+  // at every step while the job is first in line.
+  std::map<std::tuple<uint32_t, int64_t, uint64_t>, std::vector<uint64_t>> need;
   AttentionStage stage = AttentionStage::kOpening;
   TimeUs stage_since = 0;
   AttentionResult attention;  // once it has run

@@ -17,8 +17,15 @@ std::vector<uint64_t> KvBytesByRank(const JobSpec& spec, const GroupInfo& group,
   if (spec.reference) return bytes;
   const int64_t total = spec.prompt_tokens + int64_t{spec.max_tokens};
   const ShardPlan plan = ShardPlan::Zigzag(spec.prompt_tokens, static_cast<int>(ring), group.prefill_chunk);
-  const uint64_t block_bytes = static_cast<uint64_t>(kBlockTokens) * group.kv_bytes_per_token;
-  for (int64_t block = 0; block < BlocksFor(total); ++block) bytes[plan.Owner(block)] += block_bytes;
+  const int64_t blocks = BlocksFor(total);
+  const int64_t prompt_blocks = std::min(blocks, BlocksFor(spec.prompt_tokens));
+  for (int64_t block = 0; block < prompt_blocks; ++block) ++bytes[plan.Owner(block)];
+  // The answer's blocks go round the ranks four at a time, and max_tokens may be large: whole rounds need no loop.
+  const int64_t round = 4 * int64_t{ring};
+  const int64_t rounds = (blocks - prompt_blocks) / round;
+  for (uint64_t& count : bytes) count += 4 * static_cast<uint64_t>(rounds);
+  for (int64_t block = prompt_blocks + rounds * round; block < blocks; ++block) ++bytes[plan.Owner(block)];
+  for (uint64_t& count : bytes) count *= static_cast<uint64_t>(kBlockTokens) * group.kv_bytes_per_token;
   return bytes;
 }
 

@@ -120,8 +120,7 @@ bool Scheduler::TryStart(Job& job) {
 
 std::vector<uint64_t> Scheduler::Need(Job& job, const GroupInfo& group) const {
   const uint32_t ring = RingSize(job.spec, group);
-  if (job.spec.attention == nullptr) return KvBytesByRank(job.spec, group, ring);
-  std::vector<uint64_t>& known = job.attention_bytes[ring];
+  std::vector<uint64_t>& known = job.need[{ring, group.prefill_chunk, group.kv_bytes_per_token}];
   if (known.empty()) known = KvBytesByRank(job.spec, group, ring);
   return known;
 }
@@ -140,7 +139,7 @@ void Scheduler::Start(Job& job, Group& group, uint32_t ring, std::vector<uint64_
     Enter(job, AttentionStage::kOpening);
     return Send(group, OpenAttentionCommand{spec.id, spec.attention, ring});
   }
-  out_.append.push_back(StartedRecord{spec.id, job.epoch});
+  out_.append.push_back(StartedRecord{spec.id, job.epoch, job.restarts});
   for (int64_t begin = 0; begin < spec.prompt_tokens; begin += options_.prompt_slice_ids) {
     const int64_t end = std::min(begin + options_.prompt_slice_ids, spec.prompt_tokens);
     Send(group, PromptSliceCommand{spec.id, spec.prompt, begin, end});
