@@ -10,7 +10,9 @@ std::vector<std::string> Engine::Record(const Actions& actions) {
   std::vector<std::string> lost;
   if (journal_ == nullptr || actions.append.empty()) return lost;
   absl::Status status;
-  if (journal_behind_) {
+  const bool was_behind = journal_behind_;
+  const uint64_t before = journal_->size_bytes();
+  if (was_behind) {
     // A record is missing, and what follows from it may not stand alone. Only writing everything anew heals that; with
     // a full disk it is tried for records that matter and not for every token.
     status = actions.must_sync ? CompactNow() : absl::OkStatus();
@@ -30,6 +32,11 @@ std::vector<std::string> Engine::Record(const Actions& actions) {
   LogError(status.ToString());
   for (const rondo::coordinator::Record& record : actions.append) {
     if (const auto* submitted = std::get_if<SubmittedRecord>(&record)) lost.push_back(submitted->spec.id);
+  }
+  // A submission that is written, but perhaps not on the disk: its client hears that the job is refused, so no restart
+  // may find it and run it.
+  if (!lost.empty() && !was_behind) {
+    if (absl::Status failed = journal_->Retract(before); !failed.ok()) LogError(failed.ToString());
   }
   return lost;
 }

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "coordinator/journal/frame.h"
 
@@ -41,6 +42,14 @@ absl::Status SyncFolder(const std::string& path) {
   const int rc = ::fsync(fd);
   ::close(fd);
   return rc == 0 ? absl::OkStatus() : Errno("sync folder", path);
+}
+
+// What is wrong and what to do about it: nothing here repairs a file that something else has changed.
+absl::Status Damaged(const std::string& path, size_t offset, const char* what, std::string_view how) {
+  return absl::DataLossError(
+      absl::StrCat("journal ", path, ": ", what, offset, Sv(how), ". Keep a copy (cp ", path, " ", path,
+                   ".damaged), then start with the jobs recorded before the damage (truncate -s ", offset, " ", path,
+                   ") or with none (rm ", path, ")"));
 }
 
 // The file's bytes, mapped for one replay.
@@ -127,14 +136,15 @@ absl::StatusOr<Journal::Replayed> Journal::Replay(absl::FunctionRef<absl::Status
   while (at < bytes.size()) {
     const std::optional<Frame> frame = DecodeFrame(bytes.substr(at));
     if (!frame) break;
-    if (absl::Status s = record(frame->payload); !s.ok()) return s;
+    if (absl::Status s = record(frame->payload); !s.ok()) {
+      return absl::IsDataLoss(s) ? Damaged(path_, at, "record at offset ", absl::StrCat(": ", s.message())) : s;
+    }
     ++replayed.records;
     at += frame->size;
   }
   if (at < bytes.size()) {
     if (AnyFrameIn(bytes.substr(at + 1))) {
-      return absl::DataLossError(
-          absl::StrCat("journal ", path_, ": bad record at offset ", at, " with good records after it"));
+      return Damaged(path_, at, "bad record at offset ", " with good records after it");
     }
     replayed.torn_bytes = bytes.size() - at;
     if (::ftruncate(fd_, static_cast<off_t>(at)) != 0) return Errno("truncate", path_);
@@ -156,6 +166,13 @@ absl::Status Journal::Append(std::string_view payload) {
     return status;
   }
   size_ += frame.size();
+  return absl::OkStatus();
+}
+
+absl::Status Journal::Retract(uint64_t size) {
+  RONDO_CHECK(size >= kFileHeaderBytes && size <= size_);
+  if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) return Errno("take records back", path_);
+  size_ = size;
   return absl::OkStatus();
 }
 

@@ -28,11 +28,14 @@ class Journal {
   Journal& operator=(const Journal&) = delete;
 
   // Calls `record` with each payload in order, then cuts a torn tail off. A bad record with a good one after it is
-  // DATA_LOSS with its offset; nothing is changed then. An error of `record` is returned as it is.
+  // DATA_LOSS with its offset; nothing is changed then. An error of `record` is returned, DATA_LOSS with
+  // the offset and what to do about it.
   absl::StatusOr<Replayed> Replay(absl::FunctionRef<absl::Status(std::string_view payload)> record);
 
   // Adds a record. After an error the file ends with the last whole record, and later calls may succeed.
   absl::Status Append(std::string_view payload);
+  // Takes back what was appended since the file had `size` bytes.
+  absl::Status Retract(uint64_t size);
   // Returns when everything appended is on the disk.
   absl::Status Sync();
 

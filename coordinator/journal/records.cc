@@ -35,6 +35,7 @@ void Encode(const SubmittedRecord& record, v1::JournalRecord* out) {
 void Encode(const StartedRecord& record, v1::JournalRecord* out) {
   out->mutable_started()->set_job_id(record.job_id);
   out->mutable_started()->set_epoch(record.epoch);
+  out->mutable_started()->set_earlier_runs(record.earlier_runs);
 }
 
 void Encode(const TokensRecord& record, v1::JournalRecord* out) {
@@ -105,6 +106,9 @@ absl::Status JobHistory::Apply(std::string_view payload) {
   if (record.has_tokens()) {
     if (record.tokens().first_step() != job.tokens.size()) return Broken("tokens out of order", id);
     job.tokens.insert(job.tokens.end(), record.tokens().tokens().begin(), record.tokens().tokens().end());
+  } else if (record.has_started()) {
+    // Of an unfinished job every run was lost, the last one with the coordinator.
+    job.restarts = record.started().earlier_runs() + 1;
   } else if (record.has_closed()) {
     const v1::JobClosed& closed = record.closed();
     job.state = closed.state() == "finished"    ? JobState::kFinished
@@ -141,6 +145,8 @@ absl::Status Compact(Journal& journal, const std::vector<Job>& closed, const std
     for (const std::vector<Job>* jobs : {&closed, &unfinished}) {
       for (const Job& job : *jobs) {
         std::vector<Record> records{SubmittedRecord{job.spec}};
+        const uint32_t runs = job.restarts + (job.state == JobState::kRunning ? 1 : 0);
+        if (jobs == &unfinished && runs > 0) records.push_back(StartedRecord{job.spec.id, job.epoch, runs - 1});
         if (!job.tokens.empty()) records.push_back(TokensRecord{job.spec.id, 0, job.tokens});
         if (jobs == &closed) {
           records.push_back(ClosedRecord{job.spec.id, job.state, job.error, job.result});

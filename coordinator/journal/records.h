@@ -23,7 +23,8 @@ class JobHistory {
  public:
   absl::Status Apply(std::string_view payload);
 
-  // Unfinished jobs by arrival; closed ones, oldest closing first, at most `keep`.
+  // Unfinished jobs by arrival, with `restarts` counting every run they have had; closed ones, oldest closing first, at
+  // most `keep`.
   std::vector<Job> Unfinished() const;
   std::vector<Job> Closed(size_t keep) const;
 

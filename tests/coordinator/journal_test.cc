@@ -158,6 +158,8 @@ TEST_F(JournalTest, EveryFlippedBitBeforeTheLastRecordIsDataLossWithItsOffset) {
       EXPECT_THAT(std::string(replayed.status().message()),
                   testing::HasSubstr("at offset " + std::to_string(offset) + " "))
           << bit;
+      EXPECT_THAT(std::string(replayed.status().message()),
+                  testing::HasSubstr("truncate -s " + std::to_string(offset) + " " + path_));
       EXPECT_EQ(Bytes(), bytes) << "a damaged file is left as it is";
     } else {
       // Not to be told from a record that was being written.
@@ -229,6 +231,55 @@ TEST_F(JournalTest, CompactionKeepsWhatTheNextStartNeeds) {
   EXPECT_EQ(closed[0].spec.prompt_tokens, 3);
   EXPECT_EQ(closed[0].result.digest, "abc");
   EXPECT_THAT(closed[0].tokens, testing::ElementsAre(8, 9));
+}
+
+JobHistory HistoryOf(const std::vector<std::string>& payloads) {
+  JobHistory history;
+  for (const std::string& payload : payloads) EXPECT_TRUE(history.Apply(payload).ok());
+  return history;
+}
+
+// Every run of an unfinished job was lost: those before, and the one that went with the coordinator.
+TEST_F(JournalTest, RunsOfAJobAreCountedOverRestartsAndCompaction) {
+  auto journal = Open();
+  for (const Record& record : {Record(SubmittedRecord{Spec("a", 1)}), Record(StartedRecord{"a", 7, 0}),
+                               Record(StartedRecord{"a", 8, 1}), Record(SubmittedRecord{Spec("b", 2)})}) {
+    ASSERT_TRUE(journal->Append(EncodeRecord(record, 1)).ok());
+  }
+  journal.reset();
+  std::vector<Job> jobs = HistoryOf(*Replay()).Unfinished();
+  ASSERT_EQ(jobs.size(), 2u);
+  EXPECT_EQ(jobs[0].restarts, 2u);
+  EXPECT_EQ(jobs[1].restarts, 0u);
+
+  // At a start, when nothing runs.
+  journal = Open();
+  ASSERT_TRUE(Compact(*journal, {}, jobs, 2).ok());
+  journal.reset();
+  jobs = HistoryOf(*Replay()).Unfinished();
+  ASSERT_EQ(jobs.size(), 2u);
+  EXPECT_EQ(jobs[0].restarts, 2u);
+  EXPECT_EQ(jobs[1].restarts, 0u);
+
+  // In the middle of a run, which is counted when it is lost.
+  jobs[1].state = JobState::kRunning;
+  journal = Open();
+  ASSERT_TRUE(Compact(*journal, {}, jobs, 2).ok());
+  journal.reset();
+  jobs = HistoryOf(*Replay()).Unfinished();
+  EXPECT_EQ(jobs[0].restarts, 2u);
+  EXPECT_EQ(jobs[1].restarts, 1u);
+}
+
+TEST_F(JournalTest, RecordsCanBeTakenBack) {
+  auto journal = Open();
+  ASSERT_TRUE(journal->Append("kept").ok());
+  const uint64_t size = journal->size_bytes();
+  ASSERT_TRUE(journal->Append("not kept").ok());
+  ASSERT_TRUE(journal->Retract(size).ok());
+  ASSERT_TRUE(journal->Append("next").ok());
+  journal.reset();
+  EXPECT_THAT(*Replay(), testing::ElementsAre("kept", "next"));
 }
 
 TEST(CompactionRule, IsDueWhenLargeAndTwiceWhatWasLeft) {

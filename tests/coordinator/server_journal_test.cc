@@ -2,12 +2,32 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 
 #include "tests/coordinator/server_fixture.h"
+
+namespace {
+std::atomic<bool> disk_fails{false};
+}
+
+// In place of the C library's: a disk that takes what is written and cannot keep it.
+extern "C" int fdatasync(int fd) {
+  if (!disk_fails) return static_cast<int>(syscall(SYS_fdatasync, fd));
+  errno = EIO;
+  return -1;
+}
+extern "C" int fsync(int fd) {
+  if (!disk_fails) return static_cast<int>(syscall(SYS_fsync, fd));
+  errno = EIO;
+  return -1;
+}
 
 namespace rondo::coordinator {
 namespace {
@@ -140,6 +160,35 @@ TEST_F(ServerTest, AFullDiskForAWhileLeavesAJournalThatCanBeRead) {
   EXPECT_EQ(history.Unfinished()[0].spec.id, next);
   ASSERT_FALSE(history.Closed(9).empty());
   EXPECT_THAT(history.Closed(9).back().tokens, testing::ElementsAre('a', 'b'));
+}
+
+// Its submission was written, and then could not be synced: the client hears that it is refused, so no restart may run
+// it.
+TEST_F(ServerTest, AJobRefusedBecauseTheDiskFailsIsNotRunAfterARestart) {
+  const TemporaryFolder folder;
+  auto journal = Journal::Open(folder / "j");
+  ASSERT_TRUE(journal.ok()) << journal.status();
+  StartServer(*std::move(journal));
+  auto ranks = Group("a");
+  Call before(*stub_, TextRequest("before", 10));
+  const std::string running = ranks[0]->WaitStart().start().job_id();
+
+  disk_fails = true;
+  Call refused(*stub_, TextRequest("refused", 10));
+  const grpc::Status status = refused.Wait();
+  const std::vector<Job> unfinished = HistoryOf(folder / "j").Unfinished();
+  disk_fails = false;
+  EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);
+  EXPECT_THAT(status.error_message(), testing::HasSubstr("the journal could not keep the job"));
+  ASSERT_EQ(unfinished.size(), 1u);
+  EXPECT_EQ(unfinished[0].spec.id, running);
+
+  // The next record that matters brings the journal up to date.
+  ranks[0]->Token(running, 0, 'a');
+  ranks[0]->Ended(running, "length");
+  EXPECT_TRUE(before.Wait().ok());
+  EXPECT_TRUE(HistoryOf(folder / "j").Unfinished().empty());
+  EXPECT_EQ(HistoryOf(folder / "j").Closed(9).size(), 2u);
 }
 
 }  // namespace
