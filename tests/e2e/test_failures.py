@@ -10,6 +10,9 @@ import unittest
 
 from harness import BIN, SOURCE, TRANSPORTS, Case, wait_until
 
+needs_fault_points = unittest.skipUnless(os.environ.get("RONDO_FAULT_POINTS") in ("ON", "1"),
+                                         "built without the CMake option RONDO_FAULT_POINTS, which plants the faults")
+
 
 @unittest.skipUnless("mpi" in TRANSPORTS, "needs ranks that are processes: built without MPI")
 class LostRanks(Case):
@@ -85,9 +88,11 @@ class LostRanks(Case):
             self.assertEqual(ring.stop(), 0)
             self.assert_nothing_left()
 
+    @needs_fault_points
     def test_exits_without_a_word(self):
         self.run_planted("exit")
 
+    @needs_fault_points
     def test_throws(self):
         self.run_planted("throw")
 
@@ -147,6 +152,26 @@ class LostRanks(Case):
         self.assertEqual(ring.generate("--prompt", "Once", "--max-tokens", 5)["digest"], wanted["digest"])
         self.assertEqual(ring.stop(), 0)
         self.assert_nothing_left()
+
+
+@needs_fault_points
+class HungRanks(Case):
+    def test_a_rank_that_beats_and_does_not_compute_is_noticed(self):
+        """Its step loop sleeps for ever, its heart beats: others wait for it, and none of them is silent."""
+        model = self.tiny_model()
+        for transport in TRANSPORTS:
+            marker = self.folder / f"hang-{transport}"
+            self.env["RONDO_FAULT"] = f"1:hang:7:{marker}"
+            ring = self.up(model, "--stall-timeout", 2, workers=3, transport=transport)
+            words = ("--prompt", "Once upon a time", "--max-tokens", 20)
+            answer = ring.generate(*words)
+            self.assertTrue(marker.exists(), "the fault was not reached")
+            self.assertGreaterEqual(answer["restarts"], 1)
+            self.assertIn("is stuck: no progress for", ring.log())
+            again = ring.generate(*words)
+            self.assertEqual((answer["digest"], again["restarts"]), (again["digest"], 0))
+            self.assertEqual(ring.stop(), 0)
+            self.assert_nothing_left()
 
 
 class LostCoordinator(Case):

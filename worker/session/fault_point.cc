@@ -49,6 +49,7 @@ void FaultPoint(int rank) {
   if (fault->kind == "kill") raise(SIGKILL);
   if (fault->kind == "stop") raise(SIGSTOP);
   if (fault->kind == "exit") _exit(0);
+  while (fault->kind == "hang") pause();
   if (fault->kind == "throw") throw std::runtime_error("planted fault");
 }
 
