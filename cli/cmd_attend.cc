@@ -14,6 +14,7 @@
 #include "cli/duration.h"
 #include "cli/json_out.h"
 #include "cli/npy_rows.h"
+#include "cli/option_names.h"
 #include "cli/show.h"
 
 namespace rondo::cli {
@@ -89,7 +90,7 @@ ExitCode ReportOutcome(const Client& client, const AttendOutcome& outcome) {
   if (outcome.status.error_code() == grpc::StatusCode::CANCELLED) {
     return Fail(kFailure, absl::StrCat("the job was ended: ", outcome.status.error_message()), "");
   }
-  return client.Report(outcome.status);
+  return client.Report(WithOptionNames(outcome.status, AttendFields()));
 }
 
 class AttendCommand {

@@ -13,6 +13,7 @@
 #include "cli/duration.h"
 #include "cli/generate_call.h"
 #include "cli/npy_writer.h"
+#include "cli/option_names.h"
 #include "cli/progress.h"
 #include "cli/request_options.h"
 #include "cli/result_out.h"
@@ -65,7 +66,7 @@ int RunGenerateCommand(const Options& o) {
   if (client == nullptr) return kNoCoordinator;
   if (const grpc::Status status = UploadLargeTexts(client->stub(), prepared->deadline, &prepared->request);
       !status.ok()) {
-    return client->Report(status);
+    return client->Report(WithOptionNames(status, RequestFields()));
   }
 
   ProgressLine progress = ProgressLine::ForStderr(o.quiet);

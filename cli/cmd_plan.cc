@@ -9,12 +9,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
 #include "cli/bench/counts.h"
 #include "cli/commands.h"
+#include "cli/duration.h"
 #include "cli/exit_codes.h"
 #include "cli/json_out.h"
 #include "cli/plan/measure_ranks.h"
 #include "cli/plan/shape_option.h"
+#include "cli/progress.h"
 #include "cli/show.h"
 #include "model/gguf/llama_loader.h"
 
@@ -39,6 +42,8 @@ struct Options {
 };
 
 constexpr int kMostMeasuredRanks = 64;
+constexpr absl::Duration kMeasureAtMost = absl::Minutes(3);
+constexpr absl::Duration kSilence = absl::Seconds(2);  // after it, people ask themselves whether anything happens
 
 // What programs can still have, page cache included: MemAvailable. 0 when /proc cannot be read.
 uint64_t MachineMemoryBytes() {
@@ -110,8 +115,8 @@ Json PlanJson(const Options& o, const CostPlan& p, const RankRates& r, const std
 }
 
 void PrintPlan(const Options& o, const CostPlan& p, const RankRates& r, const std::string& source) {
-  std::printf("%s tokens on %d workers, %s more to answer; rates %s\n\n", ShowCount(o.tokens).c_str(), o.ranks.workers,
-              ShowCount(o.answer).c_str(), source.c_str());
+  std::printf("%s tokens on %s, %s more to answer; rates %s\n\n", ShowCount(o.tokens).c_str(),
+              ShowWorkers(o.ranks.workers).c_str(), ShowCount(o.answer).c_str(), source.c_str());
   std::printf("first token   after %.3g s (%s tokens/s): dense %.3g s, attention %.3g s, transfers not hidden %.3g s\n",
               p.ttft_s, ShowRate(static_cast<double>(o.tokens) / p.ttft_s).c_str(), p.prefill_dense_s,
               p.prefill_attention_s, p.prefill_exposed_s);
@@ -170,8 +175,17 @@ int RunPlan(Options o) {
   if (!given) {
     o.ranks.model = std::filesystem::absolute(o.ranks.model).string();
     if (o.ranks.bin.empty()) o.ranks.bin = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
-    std::fprintf(stderr, "measuring %d workers on this machine, some seconds\n", o.ranks.workers);
-    absl::StatusOr<MeasuredRanks> ranks = MeasureRanks(o.ranks, absl::Minutes(3));
+    const std::string what = absl::StrCat("measuring ", ShowWorkers(o.ranks.workers), " on this machine");
+    ProgressLine progress = ProgressLine::ForStderr(false);
+    progress.Note(absl::StrCat(what, ", some seconds"));
+    absl::StatusOr<MeasuredRanks> ranks = MeasureRanks(o.ranks, kMeasureAtMost, [&](absl::Duration passed) {
+      if (passed < kSilence) return;
+      progress.Show(
+          "measure",
+          absl::StrCat(what, ": ", ShowDuration(passed), " so far, ", ShowDuration(kMeasureAtMost), " at most"),
+          absl::Now());
+    });
+    progress.Clear();
     if (!ranks.ok()) return FailStatus(ranks.status(), "see: rondo-worker --measure --help");
     measured = *ranks;
     o.kv_type = measured.kv_type;

@@ -10,6 +10,7 @@
 #include "cli/generate_call.h"
 #include "cli/json_out.h"
 #include "cli/logits_compare.h"
+#include "cli/option_names.h"
 #include "cli/progress.h"
 #include "cli/request_options.h"
 #include "cli/show.h"
@@ -69,7 +70,7 @@ int RunVerify(const Options& o) {
   v1::GenerateRequest request = prepared->request;
   request.set_want_logits(true);
   if (const grpc::Status status = UploadLargeTexts(client->stub(), prepared->deadline, &request); !status.ok()) {
-    return client->Report(status);
+    return client->Report(WithOptionNames(status, RequestFields()));
   }
 
   const Run ring = RunOnce(*client, *prepared, request, interrupt, "ring");
@@ -88,8 +89,8 @@ int RunVerify(const Options& o) {
             {"digest_one_worker", one.outcome.result.digest()},
             {"different_values", bits.different}};
   std::string text =
-      absl::StrCat("ring        ", ring.outcome.result.workers(), " workers, digest ", ring.outcome.result.digest(),
-                   "\none worker  digest ", one.outcome.result.digest(), "\n");
+      absl::StrCat("ring        ", ShowWorkers(ring.outcome.result.workers()), ", digest ",
+                   ring.outcome.result.digest(), "\none worker  digest ", one.outcome.result.digest(), "\n");
   if (equal) {
     absl::StrAppend(&text, "equal       every bit of ", ShowCount(ring.logits.values().size()), " logits in ",
                     ring.logits.rows(), ring.logits.rows() == 1 ? " step" : " steps");

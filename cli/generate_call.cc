@@ -1,5 +1,6 @@
 #include "cli/generate_call.h"
 
+#include "cli/option_names.h"
 #include "cli/reattach.h"
 
 namespace rondo::cli {
@@ -71,7 +72,7 @@ v1::Finished CancelledResult(const GenerateOutcome& outcome) {
 ExitCode ReportOutcome(const Client& client, const GenerateOutcome& outcome) {
   if (outcome.interrupted) return Fail(kInterrupted, "interrupted; the job is cancelled", "");
   if (!outcome.local.ok()) return FailStatus(outcome.local, "the job is cancelled");
-  if (!outcome.status.ok()) return client.Report(outcome.status);
+  if (!outcome.status.ok()) return client.Report(WithOptionNames(outcome.status, RequestFields()));
   if (!outcome.finished) {
     return Fail(kFailure, "the coordinator ended the answer without saying how it ended",
                 "see its log, and: rondo jobs");

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <string>
 
 #include "CLI/CLI.hpp"
 #include "cli/commands.h"
@@ -44,6 +45,12 @@ int main(int argc, char** argv) {
   if (argc == 1) {
     std::fputs(app.help().c_str(), stderr);
     return kUsage;
+  }
+  const std::string first = argv[1];
+  if (!first.starts_with('-') && app.get_subcommand_no_throw(first) == nullptr) {
+    std::string known;
+    for (const CLI::App* command : app.get_subcommands({})) known += (known.empty() ? "" : ", ") + command->get_name();
+    return Fail(kUsage, "no command is called " + first + "; there are: " + known, "see: rondo --help");
   }
   try {
     app.parse(argc, argv);

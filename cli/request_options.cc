@@ -1,7 +1,10 @@
 #include "cli/request_options.h"
 
+#include <functional>
+#include <type_traits>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "cli/duration.h"
 #include "cli/input.h"
@@ -13,9 +16,10 @@ namespace {
 constexpr size_t kInlineBytes = 64 << 10;
 constexpr size_t kChunkBytes = 256 << 10;
 
-absl::Status ReadInto(const std::string& path, v1::Content* content) {
+// A file that cannot be read is a wrong argument, whatever the reason.
+absl::Status ReadInto(const char* option, const std::string& path, v1::Content* content) {
   absl::StatusOr<std::string> text = ReadInput(path);
-  if (!text.ok()) return text.status();
+  if (!text.ok()) return absl::InvalidArgumentError(absl::StrCat(option, ": ", text.status().message()));
   content->set_inline_(*std::move(text));
   return absl::OkStatus();
 }
@@ -37,12 +41,12 @@ absl::Status FillPrompt(const RequestOptions& o, v1::Prompt* prompt) {
   }
   if (o.document && !o.question) return absl::InvalidArgumentError("--document needs a --question about it");
   if (o.prompt) prompt->mutable_text()->set_inline_(*o.prompt);
-  if (o.prompt_file) return ReadInto(*o.prompt_file, prompt->mutable_text());
-  if (o.prompt_ids) return ReadInto(*o.prompt_ids, prompt->mutable_ids());
+  if (o.prompt_file) return ReadInto("--prompt-file", *o.prompt_file, prompt->mutable_text());
+  if (o.prompt_ids) return ReadInto("--prompt-ids", *o.prompt_ids, prompt->mutable_ids());
   if (chat) {
     prompt->mutable_chat()->mutable_question()->set_inline_(*o.question);
     if (o.system) prompt->mutable_chat()->mutable_system()->set_inline_(*o.system);
-    if (o.document) return ReadInto(*o.document, prompt->mutable_chat()->mutable_document());
+    if (o.document) return ReadInto("--document", *o.document, prompt->mutable_chat()->mutable_document());
   }
   return absl::OkStatus();
 }
@@ -63,6 +67,24 @@ grpc::Status UploadContent(v1::Inference::Stub& stub, absl::Time deadline, v1::C
   const grpc::Status status = writer->Finish();
   if (status.ok()) content->set_upload_id(reply.upload_id());
   return status;
+}
+
+// What the sampler admits (model/sampler), said before anything is sent. NaN passes no test.
+template <typename Number>
+CLI::Validator Admits(std::function<bool(Number)> good, const std::string& range) {
+  return CLI::Validator(
+      [good = std::move(good), range](std::string& text) -> std::string {
+        Number value{};
+        bool parsed = false;
+        if constexpr (std::is_integral_v<Number>) {
+          parsed = absl::SimpleAtoi(text, &value);
+        } else {
+          parsed = absl::SimpleAtof(text, &value);
+        }
+        if (parsed && good(value)) return {};
+        return absl::StrCat(text, " is not ", range);
+      },
+      "");
 }
 
 }  // namespace
@@ -90,22 +112,27 @@ void AddRequestOptions(CLI::App& command, RequestOptions* o) {
       ->group(kRaw);
   command.add_option("--temperature", o->temperature, "0 takes the most likely token every time")
       ->type_name("T")
+      ->check(Admits<float>([](float t) { return t >= 0 && t <= 100; }, "a number from 0 to 100"))
       ->group(kSampling)
       ->capture_default_str();
   command.add_option("--top-k", o->top_k, "Draw from the K most likely tokens; 0 is off")
       ->type_name("K")
+      ->check(Admits<int32_t>([](int32_t k) { return k >= 0; }, "a whole number from 0 to 2147483647"))
       ->group(kSampling)
       ->capture_default_str();
   command.add_option("--top-p", o->top_p, "Draw from the most likely tokens that together reach P; 1 is off")
       ->type_name("P")
+      ->check(Admits<float>([](float p) { return p > 0 && p <= 1; }, "a number above 0 and up to 1"))
       ->group(kSampling)
       ->capture_default_str();
   command.add_option("--min-p", o->min_p, "Leave out tokens below P times the most likely one; 0 is off")
       ->type_name("P")
+      ->check(Admits<float>([](float p) { return p >= 0 && p <= 1; }, "a number from 0 to 1"))
       ->group(kSampling)
       ->capture_default_str();
   command.add_option("--seed", o->seed, "The same seed draws the same tokens")
       ->type_name("S")
+      ->check(Admits<uint64_t>([](uint64_t) { return true; }, "a whole number from 0 to 18446744073709551615"))
       ->group(kSampling)
       ->capture_default_str();
   command.add_option("--stop", o->stop, "End the answer before this text; may be repeated")

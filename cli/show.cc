@@ -32,6 +32,8 @@ std::string ShowRate(double per_s) {
   return absl::StrFormat(per_s >= 10 ? "%.1f" : "%.2f", per_s);
 }
 
+std::string ShowWorkers(uint64_t n) { return absl::StrCat(n, n == 1 ? " worker" : " workers"); }
+
 std::string ShowTable(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "base/address.h"
+#include "kernels/registry.h"
 
 namespace rondo {
 namespace {
@@ -27,6 +28,12 @@ std::string CheckChunk(const std::string& text) {
 std::string CheckDevice(const std::string& text) {
   const absl::StatusOr<DeviceRequest> request = ParseDevice(text);
   return request.ok() ? std::string() : std::string(request.status().message());
+}
+
+// Wrong is a name that there is not; one that this CPU cannot run fails later, as a missing file does.
+std::string CheckKernels(const std::string& name) {
+  const absl::Status status = SelectKernels(name).status();
+  return absl::IsInvalidArgument(status) ? std::string(status.message()) : "";
 }
 
 }  // namespace
@@ -58,7 +65,8 @@ int ParseWorkerOptions(int argc, char** argv, WorkerOptions* options) {
   app.add_option("--ranks", o.ranks, "Ranks in this process (loopback only)")->check(CLI::Range(1, 64));
   app.add_option("--threads", o.threads, "Threads of one rank; default: the CPUs shared among the ranks here")
       ->check(CLI::Range(1, 1024));
-  app.add_option("--kernels", o.kernels, "portable, avx2, avx512 or ref; default: the fastest this CPU has");
+  app.add_option("--kernels", o.kernels, "portable, avx2, avx512 or ref; default: the fastest this CPU has")
+      ->check(CheckKernels);
   app.add_option("--compute", o.compute, "f32, or q8 (int8 activations; the default for quantised weights)")
       ->check(CLI::IsMember({"f32", "q8"}));
   app.add_option("--kv-type", o.kv_type,

@@ -68,7 +68,8 @@ absl::StatusOr<MeasuredRanks> ParseMeasured(std::string_view line) {
   return out;
 }
 
-absl::StatusOr<MeasuredRanks> MeasureRanks(UpOptions options, absl::Duration timeout) {
+absl::StatusOr<MeasuredRanks> MeasureRanks(UpOptions options, absl::Duration timeout,
+                                           absl::FunctionRef<void(absl::Duration passed)> waiting) {
   options.worker_arguments.push_back("--measure");
   boost::asio::io_context io;
   absl::StatusOr<MeasuredRanks> measured = absl::UnknownError("no figures");
@@ -79,9 +80,13 @@ absl::StatusOr<MeasuredRanks> MeasureRanks(UpOptions options, absl::Duration tim
     seen = true;
   });
   if (!child.ok()) return child.status();
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time began = absl::Now();
+  const absl::Time deadline = began + timeout;
   // The pipes close when every rank has ended.
-  while (!io.stopped() && absl::Now() < deadline) io.run_for(std::chrono::milliseconds(100));
+  while (!io.stopped() && absl::Now() < deadline) {
+    io.run_for(std::chrono::milliseconds(100));
+    waiting(absl::Now() - began);
+  }
   const bool late = absl::Now() >= deadline;
   if (late) (*child)->Signal(SIGTERM);
   End(**child, absl::Now() + kEndGrace);

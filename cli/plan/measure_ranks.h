@@ -1,6 +1,7 @@
 // Runs `rondo-worker --measure` with as many ranks as asked for on this machine; used by `rondo plan`.
 #pragma once
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "cli/up/launch.h"
@@ -17,8 +18,10 @@ struct MeasuredRanks {
 };
 
 // `options` as for `rondo up`: workers, model, transport, worker arguments. INTERNAL with what the launcher said last
-// when no figures came; DEADLINE_EXCEEDED after `timeout`. Whatever was started has ended on return.
-absl::StatusOr<MeasuredRanks> MeasureRanks(UpOptions options, absl::Duration timeout);
+// when no figures came; DEADLINE_EXCEEDED after `timeout`. Whatever was started has ended on return. `waiting` is
+// called several times a second meanwhile, with the time that has passed.
+absl::StatusOr<MeasuredRanks> MeasureRanks(UpOptions options, absl::Duration timeout,
+                                           absl::FunctionRef<void(absl::Duration passed)> waiting);
 
 // The line "measured {...}" of rank 0. INTERNAL when it is not that or a figure is missing or not above 0.
 absl::StatusOr<MeasuredRanks> ParseMeasured(std::string_view line);

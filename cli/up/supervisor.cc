@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "boost/asio/post.hpp"
+#include "cli/show.h"
 
 namespace rondo::cli {
 namespace {
@@ -119,7 +120,7 @@ void Supervisor::OnCluster(const grpc::Status& status, const v1::Cluster& cluste
     last_ready_epoch_ = group.epoch();
     group_ready_ = true;
     group_backoff_.Succeeded();
-    LogInfo("group epoch ", group.epoch(), " is ready: ", group.world_size(), " workers, ", group.model());
+    LogInfo("group epoch ", group.epoch(), " is ready: ", ShowWorkers(group.world_size()), ", ", group.model());
   }
   if (!group_ready_ || announced_) return;
   announced_ = true;

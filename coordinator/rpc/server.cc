@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/quiet_grpc.h"
 
 namespace rondo::coordinator {
 namespace {
@@ -46,9 +47,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options, Eng
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 900);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  std::unique_ptr<grpc::Server> server = [&] {
+    const QuietGrpc quiet;
+    return builder.BuildAndStart();
+  }();
   if (server == nullptr || port == 0) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.listen));
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.listen,
+                                               ": another program has the port, or the address is not this machine's; ",
+                                               "name another with --listen (port 0 takes a free one)"));
   }
   self->address_ = absl::StrCat(options.listen.substr(0, options.listen.rfind(':')), ":", port);
   {

@@ -63,9 +63,33 @@ TEST(PrepareRequest, OnePromptAndNoMore) {
   EXPECT_NE(Refusal({"--prompt", "x", "--deadline", "soon"}).find("--deadline"), std::string::npos);
 }
 
+// As the sampler has it: what the coordinator would refuse, and 0 for top-p, which on the wire means "not given".
+TEST(RequestOptions, SamplingOutOfRangeIsRefusedWithOptionValueAndLimit) {
+  const auto refusal = [](const std::string& option, const std::string& value) -> std::string {
+    try {
+      Parse({"--prompt", "x", option, value});
+    } catch (const CLI::ValidationError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal("--top-p", "0"), "--top-p: 0 is not a number above 0 and up to 1");
+  EXPECT_EQ(refusal("--top-p", "1.5"), "--top-p: 1.5 is not a number above 0 and up to 1");
+  EXPECT_EQ(refusal("--top-p", "nan"), "--top-p: nan is not a number above 0 and up to 1");
+  EXPECT_EQ(refusal("--min-p", "-0.1"), "--min-p: -0.1 is not a number from 0 to 1");
+  EXPECT_EQ(refusal("--temperature", "101"), "--temperature: 101 is not a number from 0 to 100");
+  EXPECT_EQ(refusal("--top-k", "-1"), "--top-k: -1 is not a whole number from 0 to 2147483647");
+  EXPECT_EQ(refusal("--seed", "-1"), "--seed: -1 is not a whole number from 0 to 18446744073709551615");
+  EXPECT_EQ(refusal("--seed", "18446744073709551616"),
+            "--seed: 18446744073709551616 is not a whole number from 0 to 18446744073709551615");
+  EXPECT_EQ(refusal("--top-p", "1"), "");
+  EXPECT_EQ(refusal("--temperature", "100"), "");
+}
+
 TEST(PrepareRequest, AFileThatIsNotThereIsNamed) {
   const auto prepared = PrepareRequest(Parse({"--prompt-ids", "/no/such/ids"}));
-  EXPECT_EQ(prepared.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(prepared.status().code(), absl::StatusCode::kInvalidArgument);  // exit code 2
+  EXPECT_NE(prepared.status().message().find("--prompt-ids: "), absl::string_view::npos);
   EXPECT_NE(prepared.status().message().find("/no/such/ids"), absl::string_view::npos);
 }
 

@@ -34,6 +34,29 @@ class Usage(Case):
         self.assert_two_lines(self.rondo("generate"), 2, "--prompt", "rondo generate --help")
         self.assert_two_lines(self.rondo("generate", "--prompt", "x", "--deadline", "soon"), 2, "--deadline: 'soon'", "--help")
 
+    def test_an_unknown_command_is_told_which_there_are(self):
+        done = self.rondo("frobnicate", "--workers", 3)
+        self.assert_two_lines(done, 2, "no command is called frobnicate", "rondo --help")
+        for command in "up generate attend verify status jobs cancel plan bench tokenize detokenize".split():
+            self.assertIn(command.encode(), done.stderr)
+
+    def test_a_port_that_is_taken_is_said_in_one_line(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            done = subprocess.run([BIN / "rondo-coordinator", "--listen", address, "--journal", "none"], capture_output=True, env=self.env)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIn(f"cannot listen on {address}".encode(), done.stderr)
+
+    @unittest.skipUnless((BIN / "rondo-worker").exists(), "built without workers")
+    def test_kernels_that_there_are_not_is_2(self):
+        done = subprocess.run([BIN / "rondo-worker", "--kernels", "nope"], capture_output=True, env=self.env)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"--kernels: ", done.stderr)
+        self.assertIn(b"avx2", done.stderr)
+
     def test_no_coordinator_is_69(self):
         with socket.socket() as taken:  # bound and not listening: nobody else answers there
             taken.bind(("127.0.0.1", 0))
@@ -61,8 +84,7 @@ class Usage(Case):
 
     def test_a_file_that_is_not_there_is_named(self):
         done = self.rondo("generate", "--document", "/no/such/book", "--question", "x")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn(b"/no/such/book", done.stderr)
+        self.assert_two_lines(done, 2, "--document: cannot read /no/such/book", "rondo generate --help")
         self.assert_two_lines(self.rondo("up", "--model", "/no/such/model"), 1, "/no/such/model", "--model")
 
     def test_outputs_that_cannot_be_written_are_said_before_anything_is_sent(self):

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/piece_frame.h"
+#include "proto/quiet_grpc.h"
 #include "rondo/v1/attention.grpc.pb.h"
 #include "worker/rpc/process_facts.h"
 
@@ -214,7 +215,10 @@ absl::StatusOr<std::unique_ptr<AttentionDataServer>> AttentionDataServer::Start(
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 4 << 20);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20);
-  self->server_->grpc = builder.BuildAndStart();
+  {
+    const QuietGrpc quiet;
+    self->server_->grpc = builder.BuildAndStart();
+  }
   if (self->server_->grpc == nullptr || port == 0) {
     return absl::UnavailableError(absl::StrCat("--data-listen: cannot listen on ", listen));
   }
