@@ -6,6 +6,11 @@
 #include "rondo/plan.h"
 
 namespace rondo::coordinator {
+namespace {
+
+constexpr int64_t kTurn = 64;  // blocks; whole runs of any power of two up to it
+
+}  // namespace
 
 uint32_t RingSize(const JobSpec& spec, const GroupInfo& group) {
   return spec.ring_size == 0 ? group.world() : std::min(spec.ring_size, group.world());
@@ -20,10 +25,11 @@ std::vector<uint64_t> KvBytesByRank(const JobSpec& spec, const GroupInfo& group,
   const int64_t blocks = BlocksFor(total);
   const int64_t prompt_blocks = std::min(blocks, BlocksFor(spec.prompt_tokens));
   for (int64_t block = 0; block < prompt_blocks; ++block) ++bytes[plan.Owner(block)];
-  // The answer's blocks go round the ranks four at a time, and max_tokens may be large: whole rounds need no loop.
-  const int64_t round = 4 * int64_t{ring};
+  // The answer's blocks go round the ranks in runs of four, or of a leaf, and max_tokens may be large. Of as many
+  // blocks as kTurn for each rank every rank has kTurn: such turns need no loop.
+  const int64_t round = kTurn * int64_t{ring};
   const int64_t rounds = (blocks - prompt_blocks) / round;
-  for (uint64_t& count : bytes) count += 4 * static_cast<uint64_t>(rounds);
+  for (uint64_t& count : bytes) count += static_cast<uint64_t>(kTurn * rounds);
   for (int64_t block = prompt_blocks + rounds * round; block < blocks; ++block) ++bytes[plan.Owner(block)];
   for (uint64_t& count : bytes) count *= static_cast<uint64_t>(kBlockTokens) * group.kv_bytes_per_token;
   return bytes;

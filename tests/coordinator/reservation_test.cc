@@ -18,7 +18,7 @@ TEST(KvBytesByRank, IsWhatEveryRankCountsForItself) {
     group.prefill_chunk = chunk;
     for (const uint32_t ring : {1u, 2u, 3u, 7u}) {
       for (const int64_t prompt : {1, 256, 257, 5000, 40000}) {
-        for (const uint32_t answer : {0u, 1u, 300u, 4 * 256u * 7u, 100003u}) {
+        for (const uint32_t answer : {0u, 1u, 300u, 4 * 256u * 7u, 300007u}) {
           JobSpec spec;
           spec.prompt_tokens = prompt;
           spec.max_tokens = answer;
