@@ -71,6 +71,22 @@ TEST_F(ServerTest, AFrozenRankEndsTheEpochAndTheStreamGoesOnInTheNext) {
       call.WaitEvent([](const v1::GenerateEvent& e) { return e.progress().phase() == v1::Progress::RESTARTING; }));
 }
 
+TEST_F(ServerTest, RanksThatBeatAndDoNotMoveEndTheEpoch) {
+  engine_.scheduler.stall_timeout_us = 300000;
+  StartServer();
+  auto ranks = Group("a");
+  Call call(*stub_, TextRequest("hi", 10));
+  ranks[0]->WaitStart();
+  for (auto& rank : ranks) {
+    const Message leave = rank->WaitFor([](const Message& m) { return m.has_leave(); });
+    EXPECT_THAT(leave.leave().reason(),
+                testing::ContainsRegex("rank [01] is stuck: no progress for .* at command 0 of 2"));
+    EXPECT_TRUE(rank->WaitClosed());
+  }
+  EXPECT_TRUE(
+      call.WaitEvent([](const v1::GenerateEvent& e) { return e.progress().phase() == v1::Progress::RESTARTING; }));
+}
+
 TEST_F(ServerTest, AKernelFamilyOfItsOwnMayNotJoinAGroup) {
   StartServer();
   auto cpu = Rank(MakeHello("a", 0, 2));

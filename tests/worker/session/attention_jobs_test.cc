@@ -88,6 +88,22 @@ bool Opened(const JobRecord& r) { return r.opened || r.ends > 0; }
 bool Ran(const JobRecord& r) { return !r.runs.empty() || r.ends > 0; }
 bool Ended(const JobRecord& r) { return r.ends > 0; }
 
+// By which heartbeats keep a slow upload's place.
+TEST(AttentionJobs, SaysWhichJobsTookRowsSinceItWasLastAsked) {
+  const Problem p = MakeProblem();
+  SessionOptions options;
+  options.world = 2;
+  SessionGroup group(TestModel{}, options);
+  for (const char* id : {"fed", "other"}) {
+    group.Push(OpenCommand(id, p, 2));
+    ASSERT_TRUE(group.WaitFor(id, Opened));
+  }
+  EXPECT_TRUE(group.attention(1).TakeFed().empty());
+  Fill(group, "fed", p, 2, false);
+  EXPECT_EQ(group.attention(1).TakeFed(), std::vector<std::string>{"fed"});
+  EXPECT_TRUE(group.attention(1).TakeFed().empty());
+}
+
 TEST(AttentionJobs, OneWorkersBitsOnAnyPartOfAnyGroup) {
   const Problem p = MakeProblem();
   std::vector<float> wanted;

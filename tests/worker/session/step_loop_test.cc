@@ -102,6 +102,17 @@ TEST(StepLoop, GivesTheLogitsOfTheDecoderAlone) {
   }
 }
 
+// By which the coordinator tells a busy rank from a stuck one: also within one long step, and on every rank.
+TEST(StepLoop, ProgressGrowsWithEveryTask) {
+  SessionOptions options;
+  options.world = 2;
+  SessionGroup group(Model(), options);
+  const uint64_t before[] = {group.loop(0).progress(), group.loop(1).progress()};
+  ASSERT_TRUE(group.RunJob(Job("job", 1100, 1)).ok());
+  // One prefill step of five layers: each has several products and an attention, each at least a task.
+  for (int rank = 0; rank < 2; ++rank) EXPECT_GE(group.loop(rank).progress() - before[rank], 5u * 5) << rank;
+}
+
 TEST(StepLoop, FeedsForcedTokensAndEndsAfterThem) {
   SessionOptions options;
   options.world = 2;
