@@ -41,7 +41,6 @@ class ThreadPool {
   void WorkerLoop(int worker, const char* name);
   void Drain(int worker);
 
-  const std::unique_ptr<Count[]> done_tasks_;  // [threads()]
   std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -52,6 +51,7 @@ class ThreadPool {
   const absl::FunctionRef<void(int64_t, int)>* task_ = nullptr;
   std::atomic<int64_t> next_{0};
   int64_t tasks_ = 0;
+  const std::unique_ptr<Count[]> done_tasks_;  // [threads()]
 };
 
 }  // namespace rondo

@@ -47,9 +47,13 @@ int main(int argc, char** argv) {
     return kUsage;
   }
   const std::string first = argv[1];
-  if (!first.starts_with('-') && app.get_subcommand_no_throw(first) == nullptr) {
-    std::string known;
-    for (const CLI::App* command : app.get_subcommands({})) known += (known.empty() ? "" : ", ") + command->get_name();
+  std::string known;
+  bool is_known = first.starts_with('-');
+  for (const CLI::App* command : app.get_subcommands({})) {
+    is_known |= command->get_name() == first;
+    known += (known.empty() ? "" : ", ") + command->get_name();
+  }
+  if (!is_known) {
     return Fail(kUsage, "no command is called " + first + "; there are: " + known, "see: rondo --help");
   }
   try {
