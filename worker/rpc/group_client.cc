@@ -133,8 +133,8 @@ void GroupClient::SendHello() {
   fingerprint.set_prefill_chunk(context_.prefill_chunk);
   if (context_.model != nullptr) {
     const ModelConfig& config = context_.model->config;
-    fingerprint.set_kv_block_bytes_per_token(KvBlockBytes(ShapeOf(config, *context_.kernels.attention, context_.kv_type)) / kBlockTokens *
-                                             config.layers);
+    fingerprint.set_kv_block_bytes_per_token(
+        KvBlockBytes(ShapeOf(config, *context_.kernels.attention, context_.kv_type)) / kBlockTokens * config.layers);
   }
   hello.set_host(HostName());
   hello.set_pid(getpid());
