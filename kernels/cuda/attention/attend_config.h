@@ -1,0 +1,41 @@
+// Sizes of the sm_80 attention kernels for one element type and head size; used by the kernels, their launchers and tests.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/attention/args.h"
+
+namespace rondo::cuda {
+
+// kWarpTiles: 16-row tiles a warp holds. Two halve the shared-memory traffic of K and V, which bounds mma.sync, but the
+// registers of D = 256 allow one. kBlock is kBlockTokens except in tests.
+template <class E, int D, int kWarpTilesOfWarp, int64_t kBlock = kBlockTokens>
+struct AttendConfig {
+  using Element = E;
+  static constexpr int kHeadDim = D;
+  static constexpr int kWarpTiles = kWarpTilesOfWarp;
+  static constexpr int64_t kBlockTokensOfTree = kBlock;
+  static constexpr int kWarps = 4;
+  static constexpr int kThreads = kWarps * 32;
+  static constexpr int kRows = kWarps * kWarpTiles * 16;
+  static constexpr int kCtasPerMultiprocessor = 2;
+  // A pending node: o, and m and l padded to a Float4 a lane and 16-row tile.
+  static constexpr int64_t kPendingFloats = int64_t{kRows} * D + int64_t{kThreads} * kWarpTiles * 4;
+  static_assert(D % 16 == 0 && kBlock % 64 == 0);
+};
+
+// The most nodes ever pending over a run of this many blocks: one for each bit of the blocks before, and one for the
+// node that reaches out of the run to the left.
+constexpr int MostPending(int64_t blocks) {
+  int depth = 1;
+  for (int64_t b = blocks - 1; b > 0; b >>= 1) ++depth;
+  return depth;
+}
+
+// Floats of scratch for a launch of `ctas` CTAs over a run of `blocks` blocks: about ctas * log2(blocks) * rows * (D + 8).
+template <class C>
+constexpr int64_t ScratchFloats(int64_t ctas, int64_t blocks) {
+  return ctas * MostPending(blocks) * C::kPendingFloats;
+}
+
+}  // namespace rondo::cuda

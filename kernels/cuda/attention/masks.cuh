@@ -1,0 +1,35 @@
+// Which keys a row sees: the ends of its interval. Used by the prefill and decode kernels.
+#pragma once
+
+#include "kernels/cuda/attention/args.h"
+#include "kernels/cuda/device/device.h"
+
+namespace rondo::cuda {
+
+RONDO_DEVICE int64_t Least(int64_t a, int64_t b) { return a < b ? a : b; }
+RONDO_DEVICE int64_t Greatest(int64_t a, int64_t b) { return a > b ? a : b; }
+
+// First key position that a query at `position` sees.
+RONDO_DEVICE int64_t VisibleBegin(const MaskArgs& mask, int64_t position) {
+  return mask.window > 0 ? Greatest(mask.visible_begin, position - mask.window + 1) : mask.visible_begin;
+}
+
+// One past the last.
+RONDO_DEVICE int64_t VisibleEnd(const MaskArgs& mask, int64_t position) {
+  if (mask.causal) return Least(mask.visible_end, position + 1);
+  return mask.window > 0 ? Least(mask.visible_end, position + mask.window) : mask.visible_end;
+}
+
+// The part of a tile of keys that a row sees, counted from the tile's first key.
+struct KeyInterval {
+  int begin, end;
+  RONDO_DEVICE bool Has(int key) const { return key >= begin && key < end; }
+};
+
+RONDO_DEVICE KeyInterval IntervalIn(const MaskArgs& mask, int64_t position, int64_t tile_begin, int tile_keys) {
+  const int64_t begin = VisibleBegin(mask, position) - tile_begin;
+  const int64_t end = VisibleEnd(mask, position) - tile_begin;
+  return {static_cast<int>(Greatest(0, Least(begin, tile_keys))), static_cast<int>(Greatest(0, Least(end, tile_keys)))};
+}
+
+}  // namespace rondo::cuda

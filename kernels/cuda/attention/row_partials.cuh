@@ -1,0 +1,167 @@
+// The partials (m, l, o) of the rows a thread holds of its CTA's tile, in registers: growing over a block's keys, joining
+// pending nodes, and leaving for memory. Used by AttendTile.
+#pragma once
+
+#include "kernels/cuda/attention/attend_config.h"
+#include "kernels/cuda/attention/output.cuh"
+#include "kernels/cuda/attention/scores.cuh"
+#include "kernels/cuda/attention/softmax.cuh"
+
+namespace rondo::cuda {
+
+template <class C>
+class RowPartials {
+ public:
+  static constexpr int D = C::kHeadDim;
+
+  RONDO_DEVICE RowPartials(const AttentionArgs& args, int head, int64_t first_row)
+      : args_(args), head_(head), first_row_(first_row) {}
+
+  float o[C::kWarpTiles][D / 8][4];
+
+  RONDO_DEVICE void Clear() {
+    RONDO_UNROLL
+    for (int i = 0; i < C::kWarpTiles; ++i) {
+      rows_[i].Clear();
+      RONDO_UNROLL
+      for (int n = 0; n < D / 8; ++n) {
+        RONDO_UNROLL
+        for (int j = 0; j < 4; ++j) o[i][n][j] = 0;
+      }
+    }
+  }
+
+  // Scores of a tile of keys for 16-row tile i become probabilities; m, l and o are rescaled to the new maximum.
+  RONDO_DEVICE void AddScores(int i, float factor, float (&s)[kKeyTile / 8][4]) {
+    RunningRows& rows = rows_[i];
+    float rescale[2];
+    RONDO_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const float m = RaisedMax(rows.m[half], QuadMax(LargestScore(s, half)), factor);
+      rescale[half] = PowerOfTwo(rows.m[half] - m);
+      rows.m[half] = m;
+      float groups[4];
+      RONDO_UNROLL
+      for (int group = 0; group < 4; ++group) groups[group] = Exponentials(s, 2 * group, half, factor, m);
+      rows.l[half] = RaisedSum(rows.l[half], rescale[half], groups);
+    }
+    // A maximum that is an integer seldom rises, and to multiply by 1 changes nothing.
+    if (!gpu::WarpAny(rescale[0] != 1.0f || rescale[1] != 1.0f)) return;
+    RONDO_UNROLL
+    for (int n = 0; n < D / 8; ++n) {
+      RONDO_UNROLL
+      for (int j = 0; j < 4; ++j) o[i][n][j] *= rescale[j / 2];
+    }
+  }
+
+  // After the last keys of a block: l becomes the row's.
+  RONDO_DEVICE void EndBlock() {
+    RONDO_UNROLL
+    for (int i = 0; i < C::kWarpTiles; ++i) {
+      RONDO_UNROLL
+      for (int half = 0; half < 2; ++half) rows_[i].l[half] = QuadSum(rows_[i].l[half]);
+    }
+  }
+
+  // Puts the partials into a pending node of this CTA; each thread reads back what it wrote, so no barrier is needed.
+  RONDO_DEVICE void KeepPending(int slot) {
+    gpu::Float4* to = Pending(slot);
+    RONDO_UNROLL
+    for (int i = 0; i < C::kWarpTiles; ++i) {
+      gpu::Store(to, {rows_[i].m[0], rows_[i].l[0], rows_[i].m[1], rows_[i].l[1]});
+      to += C::kThreads;
+      RONDO_UNROLL
+      for (int n = 0; n < D / 8; ++n, to += C::kThreads) {
+        gpu::Store(to, {o[i][n][0], o[i][n][1], o[i][n][2], o[i][n][3]});
+      }
+    }
+  }
+
+  // These partials become those of the pending node, on the left, merged with them.
+  RONDO_DEVICE void MergePending(int slot) {
+    const gpu::Float4* from = Pending(slot);
+    RONDO_UNROLL
+    for (int i = 0; i < C::kWarpTiles; ++i) {
+      const gpu::Float4 left = gpu::Load(from);
+      from += C::kThreads;
+      const MergedRow merged[2] = {MergedRow(left.x, left.y, rows_[i].m[0], rows_[i].l[0]),
+                                   MergedRow(left.z, left.w, rows_[i].m[1], rows_[i].l[1])};
+      RONDO_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        rows_[i].m[half] = merged[half].m;
+        rows_[i].l[half] = merged[half].l;
+      }
+      RONDO_UNROLL
+      for (int n = 0; n < D / 8; ++n, from += C::kThreads) {
+        const gpu::Float4 sums = gpu::Load(from);
+        o[i][n][0] = merged[0].Join(sums.x, o[i][n][0]);
+        o[i][n][1] = merged[0].Join(sums.y, o[i][n][1]);
+        o[i][n][2] = merged[1].Join(sums.z, o[i][n][2]);
+        o[i][n][3] = merged[1].Join(sums.w, o[i][n][3]);
+      }
+    }
+  }
+
+  // Writes node `index` of the run.
+  RONDO_DEVICE void Store(int index) {
+    ForEachRow([&](int i, int half, int64_t row) {
+      const NodeWriter node(args_.nodes, index, row, head_);
+      if (gpu::LaneIndex() % 4 == 0) node.StoreState(rows_[i].m[half], rows_[i].l[half]);
+      RONDO_UNROLL
+      for (int n = 0; n < D / 8; ++n) node.StoreSums(LaneColumn(n, 0), o[i][n][2 * half], o[i][n][2 * half + 1]);
+    });
+  }
+
+  // Writes node `index`, of which no row of the tile sees anything.
+  RONDO_DEVICE void StoreUnseen(int index) {
+    ForEachRow([&](int, int, int64_t row) {
+      const NodeWriter node(args_.nodes, index, row, head_);
+      if (gpu::LaneIndex() % 4 == 0) node.StoreState(kEmptyMax, 0);
+      RONDO_UNROLL
+      for (int n = 0; n < D / 8; ++n) node.StoreSums(LaneColumn(n, 0), 0, 0);
+    });
+  }
+
+  // Writes finished rows.
+  RONDO_DEVICE void Finish() {
+    const float* sink = args_.output.sinks != nullptr ? args_.output.sinks + head_ : nullptr;
+    ForEachRow([&](int i, int half, int64_t row) {
+      const FinishedRow finished(rows_[i].m[half], rows_[i].l[half], sink);
+      const RowWriter<typename C::Element> out(args_.output, row, head_);
+      if (gpu::LaneIndex() % 4 == 0) out.StoreLse(finished.lse);
+      RONDO_UNROLL
+      for (int n = 0; n < D / 8; ++n) {
+        out.StorePair(LaneColumn(n, 0), o[i][n][2 * half] * finished.inverse,
+                      o[i][n][2 * half + 1] * finished.inverse);
+      }
+    });
+  }
+
+ private:
+  // Calls f(16-row tile, half, row) for the rows this lane holds and the tensor has.
+  template <class F>
+  RONDO_DEVICE void ForEachRow(F f) {
+    RONDO_UNROLL
+    for (int i = 0; i < C::kWarpTiles; ++i) {
+      RONDO_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        const int64_t row =
+            first_row_ + (gpu::ThreadIndex() / 32 * C::kWarpTiles + i) * 16 + LaneRow(half);
+        if (row < args_.query.rows) f(i, half, row);
+      }
+    }
+  }
+
+  // This thread's first Float4 of a pending node; its others follow at the distance of one for each thread.
+  RONDO_DEVICE gpu::Float4* Pending(int slot) const {
+    const int64_t node = int64_t{slot} * gpu::CtaCount() + gpu::CtaIndex();
+    return reinterpret_cast<gpu::Float4*>(args_.scratch + node * C::kPendingFloats) + gpu::ThreadIndex();
+  }
+
+  const AttentionArgs& args_;
+  const int head_;
+  const int64_t first_row_;
+  RunningRows rows_[C::kWarpTiles];
+};
+
+}  // namespace rondo::cuda

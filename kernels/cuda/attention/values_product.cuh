@@ -1,0 +1,117 @@
+// o += P V for the rows of a warp: P from the lanes' probabilities, V from shared memory. Used by AttendTile.
+#pragma once
+
+#include "kernels/cuda/attention/attend_config.h"
+#include "kernels/cuda/attention/masks.cuh"
+#include "kernels/cuda/attention/scores.cuh"
+#include "kernels/cuda/attention/shared_rows.cuh"
+
+namespace rondo::cuda {
+
+// All exponent bits of a 16-bit element set: infinite or NaN.
+template <class Element>
+struct NotFinite;
+template <>
+struct NotFinite<gpu::Bf16> {
+  static constexpr uint32_t kExponent = 0x7f80;
+};
+template <>
+struct NotFinite<gpu::Fp16> {
+  static constexpr uint32_t kExponent = 0x7c00;
+};
+
+template <class C>
+struct ValuesProduct {
+  static constexpr int D = C::kHeadDim;
+  using Rows = SharedRows<D>;
+  using Element = typename C::Element;
+  using Probabilities = float[C::kWarpTiles][kKeyTile / 8][4];
+  using Sums = float[C::kWarpTiles][D / 8][4];
+
+  // Two accumulator tiles side by side are one A operand: rows lane / 4 and + 8, keys 2 * (lane % 4) and + 8.
+  RONDO_DEVICE static void PackProbabilities(const float (&p)[kKeyTile / 8][4], int step, uint32_t (&a)[4]) {
+    a[0] = gpu::Pack<Element>(p[2 * step][0], p[2 * step][1]);
+    a[1] = gpu::Pack<Element>(p[2 * step][2], p[2 * step][3]);
+    a[2] = gpu::Pack<Element>(p[2 * step + 1][0], p[2 * step + 1][1]);
+    a[3] = gpu::Pack<Element>(p[2 * step + 1][2], p[2 * step + 1][3]);
+  }
+
+  // Keys step * 16 + [0, 16) of columns pair * 16 + [0, 16): v[0], v[1] the first eight columns, v[2], v[3] the others.
+  RONDO_DEVICE static void LoadValuePair(gpu::Shared shared_v, int step, int pair, uint32_t (&v)[4]) {
+    const int lane = gpu::LaneIndex();
+    gpu::LoadMatrix4Transposed(v, Rows::At(shared_v, step * 16 + lane % 16, 2 * pair + lane / 16));
+  }
+
+  RONDO_DEVICE static void Multiply(const Probabilities& p, gpu::Shared shared_v, Sums* o) {
+    RONDO_UNROLL
+    for (int step = 0; step < kKeyTile / 16; ++step) {
+      uint32_t a[C::kWarpTiles][4];
+      RONDO_UNROLL
+      for (int i = 0; i < C::kWarpTiles; ++i) PackProbabilities(p[i], step, a[i]);
+      RONDO_UNROLL
+      for (int pair = 0; pair < D / 16; ++pair) {
+        uint32_t v[4];
+        LoadValuePair(shared_v, step, pair, v);
+        RONDO_UNROLL
+        for (int i = 0; i < C::kWarpTiles; ++i) {
+          gpu::MultiplyAdd<Element>((*o)[i][2 * pair], a[i], v[0], v[1]);
+          gpu::MultiplyAdd<Element>((*o)[i][2 * pair + 1], a[i], v[2], v[3]);
+        }
+      }
+    }
+  }
+
+  // Whether the part of the tile this thread copied holds a number that is not finite.
+  RONDO_DEVICE static bool AnyNotFinite(gpu::Shared shared_v) {
+    constexpr uint32_t kLow = NotFinite<Element>::kExponent;
+    constexpr uint32_t kHigh = kLow << 16;
+    bool any = false;
+    for (int i = gpu::ThreadIndex(); i < kKeyTile * Rows::kChunks; i += C::kThreads) {
+      const auto chunk = gpu::LoadShared<gpu::Word4>(Rows::At(shared_v, i / Rows::kChunks, i % Rows::kChunks));
+      const uint32_t words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
+      RONDO_UNROLL
+      for (int j = 0; j < 4; ++j) any = any || (words[j] & kLow) == kLow || (words[j] & kHigh) == kHigh;
+    }
+    return any;
+  }
+
+  // The same sums, and the same bits, where 0 * v would spoil rows that do not see v: each row in turn gets V with zeros
+  // for what it does not see. Slow, and only for tiles on a mask's edge that hold numbers that are not finite.
+  template <class IntervalOf>
+  RONDO_DEVICE static void MultiplyRowByRow(const Probabilities& p, gpu::Shared shared_v, Sums* o,
+                                            IntervalOf interval_of) {
+    RONDO_UNROLL
+    for (int i = 0; i < C::kWarpTiles; ++i) {
+      for (int row = 0; row < 16; ++row) {
+        const KeyInterval seen = interval_of((gpu::ThreadIndex() / 32 * C::kWarpTiles + i) * 16 + row);
+        const bool mine = gpu::LaneIndex() / 4 == row % 8;
+        RONDO_UNROLL
+        for (int pair = 0; pair < D / 16; ++pair) {
+          float sum[2][4];
+          RONDO_UNROLL
+          for (int j = 0; j < 8; ++j) sum[j / 4][j % 4] = (*o)[i][2 * pair + j / 4][j % 4];
+          RONDO_UNROLL
+          for (int step = 0; step < kKeyTile / 16; ++step) {
+            uint32_t a[4], v[4];
+            PackProbabilities(p[i], step, a);
+            LoadValuePair(shared_v, step, pair, v);
+            RONDO_UNROLL
+            for (int j = 0; j < 4; ++j) {
+              const int key = step * 16 + j % 2 * 8 + gpu::LaneIndex() % 4 * 2;
+              if (!seen.Has(key)) v[j] &= 0xffff0000u;
+              if (!seen.Has(key + 1)) v[j] &= 0x0000ffffu;
+            }
+            gpu::MultiplyAdd<Element>(sum[0], a, v[0], v[1]);
+            gpu::MultiplyAdd<Element>(sum[1], a, v[2], v[3]);
+          }
+          RONDO_UNROLL
+          for (int j = 0; j < 8; ++j) {
+            if (mine && j % 4 / 2 == row / 8) (*o)[i][2 * pair + j / 4][j % 4] = sum[j / 4][j % 4];
+          }
+        }
+      }
+    }
+  }
+};
+
+}  // namespace rondo::cuda

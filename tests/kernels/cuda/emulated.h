@@ -1,0 +1,55 @@
+// Runs the CUDA attention kernels on the emulator over a Problem: all of it, or a shard of its keys or rows; used by the
+// kernels' tests.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rondo/canonical.h"
+#include "tests/kernels/cuda/problem.h"
+#include "tests/testing/simt/launch.h"
+
+namespace rondo::cuda {
+
+// Canonical blocks of the instantiations under test: small, so that short sequences make deep trees.
+inline constexpr int64_t kTestBlock = 128;
+
+// How keys lie in memory.
+enum class Layout {
+  kRows,   // [tokens, kv_heads, head_dim]
+  kPages,  // blocks of [kv_heads, block, head_dim] in shuffled order, found by a table
+};
+
+struct Run {
+  simt::Options options = {};
+  int ctas = 2;
+  Layout layout = Layout::kRows;
+  int warp_tiles = 1;
+  // The part of the rows and of the key blocks to attend; by default all.
+  int64_t row_begin = 0, row_end = -1;
+  BlockRange blocks = {0, -1};
+};
+
+struct Finished {
+  std::vector<float> out;  // [rows, q_heads, head_dim] of the run's rows
+  std::vector<float> lse;  // [rows, q_heads]
+  simt::Report report;
+};
+
+struct Node {
+  NodeId id;
+  std::vector<float> o, m, l;
+};
+struct Nodes {
+  std::vector<Node> nodes;
+  simt::Report report;
+};
+
+// Blocks that hold the problem's keys.
+BlockRange AllBlocks(const Problem& problem);
+
+Finished AttendFinished(const Problem& problem, const Tensors& tensors, const Run& run);
+Nodes AttendNodes(const Problem& problem, const Tensors& tensors, const Run& run);
+
+}  // namespace rondo::cuda
