@@ -5,8 +5,8 @@
 // - tiles of keys begin at multiples of 64 from the block's start, whatever the rows;
 // - a tile a row does not see multiplies its sums by 1 and adds zeros to them, so it makes no difference whether the other
 //   rows of the CTA made us compute it. (Taken for granted: mma.sync with a zero row of A returns that row of C.)
-// - keys no row of the CTA sees are loaded as zeros; values that are not finite, at keys some rows see and others do
-//   not, are dealt with row by row (MultiplyRowByRow).
+// - keys no row of the CTA sees are loaded as zeros. Where values are not finite at keys that some rows see and others do
+//   not, 0 * v would spoil the latter: those rows are then done one at a time.
 #pragma once
 
 #include "kernels/cuda/attention/attend_tile.cuh"
@@ -26,8 +26,17 @@ AttendMma(RONDO_GRID_CONSTANT const AttentionArgs args) {
     const int64_t item = round * ctas + seat;
     if (item >= items) continue;
     // Heads that share keys run side by side and find them in L2.
-    AttendTile<C> tile(args, static_cast<int>(item % args.q_heads), tiles - 1 - item / args.q_heads);
-    tile.Run();
+    const int head = static_cast<int>(item % args.q_heads);
+    const int64_t begin = (tiles - 1 - item / args.q_heads) * C::kRows;
+    const int64_t end = Least(begin + C::kRows, args.query.rows);
+    // One call, or a second one with a row at a time.
+    int64_t step = C::kRows;
+    for (int64_t row = begin; row < end; row += step) {
+      AttendTile<C> tile(args, head, row, static_cast<int>(Least(step, end - row)));
+      if (tile.Run()) continue;
+      row -= step;
+      step = 1;
+    }
   }
 }
 

@@ -14,86 +14,81 @@ template <class C>
 class AttendTile {
  public:
   static constexpr int D = C::kHeadDim;
+  static constexpr int64_t kBlock = C::kBlockTokensOfTree;
   using Rows = SharedRows<D>;
   // Q stays; K and V of one tile of keys take turns with the products: V arrives while scores are computed, the next K
   // while values are summed. Small enough for two CTAs a multiprocessor, which fill each other's waits.
   static constexpr int kSharedBytes = Rows::Bytes(C::kRows) + 2 * Rows::Bytes(kKeyTile);
 
-  RONDO_DEVICE AttendTile(const AttentionArgs& args, int head, int64_t tile)
+  RONDO_DEVICE AttendTile(const AttentionArgs& args, int head, int64_t first_row, int valid_rows)
       : args_(args),
         head_(head),
-        first_row_(tile * C::kRows),
-        valid_rows_(static_cast<int>(Least(C::kRows, args.query.rows - first_row_))),
+        first_row_(first_row),
+        valid_rows_(valid_rows),
         rule_(args.score, head),
         shared_q_(gpu::SharedMemory()),
         shared_k_(shared_q_ + Rows::Bytes(C::kRows)),
         shared_v_(shared_k_ + Rows::Bytes(kKeyTile)) {
-    const int64_t run_begin = args.keys.first_block * C::kBlockTokensOfTree;
-    const int64_t first = args.query.first_position + first_row_;
-    const int64_t last = first + valid_rows_ - 1;
+    const int64_t run_begin = args.keys.first_block * kBlock;
+    const int64_t first = args.query.first_position + first_row;
+    const int64_t last = first + valid_rows - 1;
     first_row_end_ = VisibleEnd(args.mask, first);
     last_row_begin_ = VisibleBegin(args.mask, last);
     keys_begin_ = Greatest(run_begin, VisibleBegin(args.mask, first));
     keys_end_ = Least(run_begin + args.keys.tokens, VisibleEnd(args.mask, last));
   }
 
-  RONDO_DEVICE void Run() {
-    const int64_t run_blocks = (args_.keys.tokens + C::kBlockTokensOfTree - 1) / C::kBlockTokensOfTree;
+  // False: the rows must be done one by one; what was written is to be written again.
+  RONDO_DEVICE bool Run() {
+    const int64_t run_blocks = (args_.keys.tokens + kBlock - 1) / kBlock;
     const bool finish = args_.output.out != nullptr;
-    NodeCursor node(args_.keys.first_block, args_.keys.first_block + run_blocks, finish);
-    PendingNodes pending;
-    RowPartials<C> partials(args_, head_, first_row_);
-
+    RowPartials<C> partials(args_, head_, first_row_, valid_rows_);
+    int64_t keys = keys_begin_ / kKeyTile * kKeyTile;
     if (keys_begin_ < keys_end_) {
-      const int64_t tile_begin = keys_begin_ / kKeyTile * kKeyTile;
       LoadQueries();
-      LoadKeys(tile_begin);
+      LoadKeys(keys);
       gpu::CommitCopies();
+    }
+    bool row_by_row = false;
+    NodeCursor node(args_.keys.first_block, args_.keys.first_block + run_blocks, finish);
+    for (; !node.done(); node.Next()) {
+      PendingNodes pending;
+      const int64_t node_end = Least(keys_end_, node.end() * kBlock);
       partials.Clear();
-      for (int64_t keys = tile_begin; keys < keys_end_; keys += kKeyTile) {
-        AttendKeys(keys, &partials);
-        const int64_t next = keys + kKeyTile;
-        if (next < keys_end_ && next % C::kBlockTokensOfTree != 0) continue;
+      while (keys < node_end) {
+        const int64_t block = keys / kBlock;
+        const int64_t block_end = Least(node_end, (block + 1) * kBlock);
+        for (; keys < block_end; keys += kKeyTile) row_by_row |= AttendKeys(keys, &partials);
         partials.EndBlock();
-        const int64_t block = keys / C::kBlockTokensOfTree;
-        for (; block >= node.end(); node.Next()) partials.StoreUnseen(node.index());
-        const bool last = next >= keys_end_ || next >= node.end() * C::kBlockTokensOfTree;
-        const bool complete =
-            pending.Add(block, node.level(), last, [&](int slot) { partials.MergePending(slot); });
-        if (!complete) {
-          partials.KeepPending(pending.count() - 1);
-        } else {
-          if (finish) {
-            partials.Finish();
-          } else {
-            partials.Store(node.index());
-          }
-          node.Next();
+        const bool last = keys >= node_end;
+        int slot = pending.count();
+        for (int merges = last ? pending.AddLast() : pending.Add(block); merges > 0; --merges) {
+          partials.MergePending(--slot);
         }
-        partials.Clear();
+        if (!last) {
+          partials.KeepPending(slot);
+          partials.Clear();
+        }
       }
-    }
-    // Nodes after the last visible key; of a finished row without any, the row itself.
-    if (finish) {
-      if (keys_begin_ >= keys_end_) {
-        partials.Clear();
+      if (finish) {
         partials.Finish();
+      } else {
+        partials.Store(node.index());
       }
-    } else {
-      for (; !node.done(); node.Next()) partials.StoreUnseen(node.index());
     }
-    gpu::CtaSync();  // the next tile of rows overwrites shared memory
+    gpu::CtaSync();  // the next rows overwrite shared memory
+    return !row_by_row;
   }
 
  private:
   RONDO_DEVICE const uint16_t* RowsAt(const void* tensor, int64_t position) const {
     const KeyArgs& keys = args_.keys;
-    const int64_t block = position / C::kBlockTokensOfTree - keys.first_block;
+    const int64_t block = position / kBlock - keys.first_block;
     const int64_t block_offset =
         keys.block_offsets != nullptr ? gpu::Load(keys.block_offsets + block) : block * keys.block_stride;
     const int kv_head = head_ / (args_.q_heads / args_.kv_heads);
     return static_cast<const uint16_t*>(tensor) + block_offset + kv_head * keys.head_stride +
-           position % C::kBlockTokensOfTree * keys.row_stride;
+           position % kBlock * keys.row_stride;
   }
 
   RONDO_DEVICE void LoadQueries() {
@@ -130,8 +125,9 @@ class AttendTile {
     return interval;
   }
 
-  // One tile of keys: its K is on the way, and on return the next one's is.
-  RONDO_DEVICE void AttendKeys(int64_t tile_begin, RowPartials<C>* partials) {
+  // One tile of keys: its K is on the way, and on return the next one's is. Returns whether the rows must be done one by
+  // one.
+  RONDO_DEVICE bool AttendKeys(int64_t tile_begin, RowPartials<C>* partials) {
     gpu::WaitCopies<0>();
     gpu::CtaSync();  // K is here, and nobody reads the last V any more
     LoadValues(tile_begin);
@@ -155,22 +151,17 @@ class AttendTile {
     }
 
     gpu::WaitCopies<0>();
-    // V is here, and nobody reads this K any more.
     bool row_by_row = false;
-    if (edge) {
+    // V is here, and nobody reads this K any more.
+    if (edge && valid_rows_ > 1) {
       row_by_row = gpu::CtaSyncOr(ValuesProduct<C>::AnyNotFinite(shared_v_));
     } else {
       gpu::CtaSync();
     }
     if (tile_begin + kKeyTile < keys_end_) LoadKeys(tile_begin + kKeyTile);
     gpu::CommitCopies();
-
-    if (row_by_row) {
-      ValuesProduct<C>::MultiplyRowByRow(s, shared_v_, &partials->o,
-                                         [&](int row) { return Interval(row, tile_begin); });
-    } else {
-      ValuesProduct<C>::Multiply(s, shared_v_, &partials->o);
-    }
+    ValuesProduct<C>::Multiply(s, shared_v_, &partials->o);
+    return row_by_row;
   }
 
   // s = Q K^T, summed over the head dimension in steps of 16.

@@ -14,8 +14,8 @@ class RowPartials {
  public:
   static constexpr int D = C::kHeadDim;
 
-  RONDO_DEVICE RowPartials(const AttentionArgs& args, int head, int64_t first_row)
-      : args_(args), head_(head), first_row_(first_row) {}
+  RONDO_DEVICE RowPartials(const AttentionArgs& args, int head, int64_t first_row, int valid_rows)
+      : args_(args), head_(head), first_row_(first_row), valid_rows_(valid_rows) {}
 
   float o[C::kWarpTiles][D / 8][4];
 
@@ -112,16 +112,6 @@ class RowPartials {
     });
   }
 
-  // Writes node `index`, of which no row of the tile sees anything.
-  RONDO_DEVICE void StoreUnseen(int index) {
-    ForEachRow([&](int, int, int64_t row) {
-      const NodeWriter node(args_.nodes, index, row, head_);
-      if (gpu::LaneIndex() % 4 == 0) node.StoreState(kEmptyMax, 0);
-      RONDO_UNROLL
-      for (int n = 0; n < D / 8; ++n) node.StoreSums(LaneColumn(n, 0), 0, 0);
-    });
-  }
-
   // Writes finished rows.
   RONDO_DEVICE void Finish() {
     const float* sink = args_.output.sinks != nullptr ? args_.output.sinks + head_ : nullptr;
@@ -145,9 +135,8 @@ class RowPartials {
     for (int i = 0; i < C::kWarpTiles; ++i) {
       RONDO_UNROLL
       for (int half = 0; half < 2; ++half) {
-        const int64_t row =
-            first_row_ + (gpu::ThreadIndex() / 32 * C::kWarpTiles + i) * 16 + LaneRow(half);
-        if (row < args_.query.rows) f(i, half, row);
+        const int row = (gpu::ThreadIndex() / 32 * C::kWarpTiles + i) * 16 + LaneRow(half);
+        if (row < valid_rows_) f(i, half, first_row_ + row);
       }
     }
   }
@@ -161,6 +150,7 @@ class RowPartials {
   const AttentionArgs& args_;
   const int head_;
   const int64_t first_row_;
+  const int valid_rows_;
   RunningRows rows_[C::kWarpTiles];
 };
 

@@ -22,21 +22,32 @@ struct SharedRows {
     return base + static_cast<gpu::Shared>(row * kPitchBytes + (kPermute ? chunk ^ (row & 7) : chunk) * 16);
   }
 
-  // Starts the copy of kRows rows, of which [valid_begin, valid_end) exist; the others become zeros.
+  // Starts the copy of kRows rows, of which [valid_begin, valid_end) exist; the others become zeros. A thread keeps to one
+  // column of chunks; where they do not divide the threads, the last few threads have none.
   template <int kRows, int kThreads>
   RONDO_DEVICE static void CopyFrom(const uint16_t* from, int64_t row_stride, int valid_begin, int valid_end,
                                     gpu::Shared to) {
+    constexpr int kRowsAtOnce = kThreads / kChunks;
+    const int chunk = gpu::ThreadIndex() % kChunks;
+    const int first = gpu::ThreadIndex() / kChunks;
+    if (kThreads % kChunks != 0 && first >= kRowsAtOnce) return;
+    const uint16_t* source = from + first * row_stride + chunk * kChunkElements;
     RONDO_UNROLL
-    for (int i = 0; i < (kRows * kChunks + kThreads - 1) / kThreads; ++i) {
-      const int index = i * kThreads + gpu::ThreadIndex();
-      if (kRows * kChunks % kThreads != 0 && index >= kRows * kChunks) break;
-      const int row = index / kChunks;
-      const int chunk = index % kChunks;
-      const bool valid = row >= valid_begin && row < valid_end;
-      // What is not valid is not read, but its address must still be one of ours.
-      const uint16_t* source = from + (valid ? row : valid_begin) * row_stride + chunk * kChunkElements;
-      gpu::CopyAsync16(At(to, row, chunk), source, valid);
+    for (int pass = 0; pass < (kRows + kRowsAtOnce - 1) / kRowsAtOnce; ++pass) {
+      const int row = first + pass * kRowsAtOnce;
+      if (kRows % kRowsAtOnce != 0 && row >= kRows) return;
+      gpu::CopyAsync16(At(to, row, chunk), source, row >= valid_begin && row < valid_end);
+      source += kRowsAtOnce * row_stride;
     }
+  }
+
+  // Calls f(shared address) for the chunks this thread copied.
+  template <int kRows, int kThreads, class F>
+  RONDO_DEVICE static void ForOwnChunks(gpu::Shared base, F f) {
+    constexpr int kRowsAtOnce = kThreads / kChunks;
+    const int first = gpu::ThreadIndex() / kChunks;
+    if (kThreads % kChunks != 0 && first >= kRowsAtOnce) return;
+    for (int row = first; row < kRows; row += kRowsAtOnce) f(At(base, row, gpu::ThreadIndex() % kChunks));
   }
 };
 

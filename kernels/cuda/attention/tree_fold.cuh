@@ -3,31 +3,34 @@
 // attention kernels; all threads of a CTA walk alike.
 #pragma once
 
-#include "kernels/cuda/attention/masks.cuh"
+#include <cstdint>
+
 #include "kernels/cuda/device/device.h"
 
 namespace rondo::cuda {
 
 // The complete subtrees that tile a run of blocks, one after the other: DyadicNodes of canonical.h. With `whole`, one
-// node above them all, for finished rows.
+// node above them all, for finished rows, also where the run is empty.
 class NodeCursor {
  public:
-  RONDO_DEVICE NodeCursor(int64_t begin, int64_t end, bool whole) : begin_(begin), run_end_(end), whole_(whole) {
+  RONDO_DEVICE NodeCursor(int64_t begin, int64_t end, bool whole)
+      : begin_(begin), run_end_(end), whole_(whole), done_(!whole && begin >= end) {
     Measure();
   }
-  RONDO_DEVICE bool done() const { return begin_ >= run_end_; }
+  RONDO_DEVICE bool done() const { return done_; }
   RONDO_DEVICE int index() const { return index_; }
   RONDO_DEVICE int level() const { return level_; }
-  RONDO_DEVICE int64_t end() const { return end_; }  // one past its last block
+  RONDO_DEVICE int64_t begin() const { return begin_; }  // its first block
+  RONDO_DEVICE int64_t end() const { return end_; }      // one past its last
   RONDO_DEVICE void Next() {
     begin_ = end_;
     ++index_;
+    done_ = begin_ >= run_end_;
     Measure();
   }
 
  private:
   RONDO_DEVICE void Measure() {
-    if (done()) return;
     if (whole_) {
       level_ = 63;
       end_ = run_end_;
@@ -40,38 +43,33 @@ class NodeCursor {
   }
 
   int64_t begin_, run_end_;
-  bool whole_;
+  bool whole_, done_;
   int64_t end_ = 0;
   int level_ = 0;
   int index_ = 0;
 };
 
-// Nodes that wait for their right sibling, at most one a level, the highest level oldest. Blocks nobody sees are the
-// identity and are left out.
+// Nodes that wait for their right sibling, at most one a level; the last one is of the lowest level. Blocks nobody sees
+// are the identity and are left out.
 class PendingNodes {
  public:
   RONDO_DEVICE int count() const { return gpu::PopCount(levels_); }
 
-  // Block `block` is done. Calls merge(i) for pending node i, from the last to the first, for each that is its left
-  // sibling or an ancestor's. Afterwards the merged node is complete (returns true) or is to be kept as the last pending one.
-  // `last`: no further block of the node is visible, so what is to come is the identity.
-  template <class Merge>
-  RONDO_DEVICE bool Add(int64_t block, int node_level, bool last, Merge merge) {
-    int level = 0;
-    for (int64_t index = block; level < node_level && (index & 1) != 0; index >>= 1, ++level) {
-      if ((levels_ >> level & 1) == 0) continue;
-      merge(count() - 1);
-      levels_ &= ~(uint64_t{1} << level);
-    }
-    if (!last) {
-      levels_ |= uint64_t{1} << level;
-      return false;
-    }
-    while (levels_ != 0) {
-      merge(count() - 1);
-      levels_ &= levels_ - 1;
-    }
-    return true;
+  // Block `block`, not the node's last visible one, is done. Returns how many pending nodes, the last first, are its left
+  // sibling or an ancestor's: merge those with it, and keep the result as the last pending node.
+  RONDO_DEVICE int Add(int64_t block) {
+    const int level = gpu::CountTrailingZeros(~static_cast<uint64_t>(block));  // up to here the block ends a subtree
+    const uint64_t below = (uint64_t{1} << level) - 1;
+    const int merges = gpu::PopCount(levels_ & below);
+    levels_ = (levels_ & ~below) | uint64_t{1} << level;
+    return merges;
+  }
+
+  // The node's last visible block is done: what is to come is the identity, and all that is pending merges.
+  RONDO_DEVICE int AddLast() {
+    const int merges = count();
+    levels_ = 0;
+    return merges;
   }
 
  private:

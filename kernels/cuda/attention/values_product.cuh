@@ -2,7 +2,6 @@
 #pragma once
 
 #include "kernels/cuda/attention/attend_config.h"
-#include "kernels/cuda/attention/masks.cuh"
 #include "kernels/cuda/attention/scores.cuh"
 #include "kernels/cuda/attention/shared_rows.cuh"
 
@@ -66,51 +65,13 @@ struct ValuesProduct {
     constexpr uint32_t kLow = NotFinite<Element>::kExponent;
     constexpr uint32_t kHigh = kLow << 16;
     bool any = false;
-    for (int i = gpu::ThreadIndex(); i < kKeyTile * Rows::kChunks; i += C::kThreads) {
-      const auto chunk = gpu::LoadShared<gpu::Word4>(Rows::At(shared_v, i / Rows::kChunks, i % Rows::kChunks));
+    Rows::template ForOwnChunks<kKeyTile, C::kThreads>(shared_v, [&](gpu::Shared at) {
+      const auto chunk = gpu::LoadShared<gpu::Word4>(at);
       const uint32_t words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
       RONDO_UNROLL
       for (int j = 0; j < 4; ++j) any = any || (words[j] & kLow) == kLow || (words[j] & kHigh) == kHigh;
-    }
+    });
     return any;
-  }
-
-  // The same sums, and the same bits, where 0 * v would spoil rows that do not see v: each row in turn gets V with zeros
-  // for what it does not see. Slow, and only for tiles on a mask's edge that hold numbers that are not finite.
-  template <class IntervalOf>
-  RONDO_DEVICE static void MultiplyRowByRow(const Probabilities& p, gpu::Shared shared_v, Sums* o,
-                                            IntervalOf interval_of) {
-    RONDO_UNROLL
-    for (int i = 0; i < C::kWarpTiles; ++i) {
-      for (int row = 0; row < 16; ++row) {
-        const KeyInterval seen = interval_of((gpu::ThreadIndex() / 32 * C::kWarpTiles + i) * 16 + row);
-        const bool mine = gpu::LaneIndex() / 4 == row % 8;
-        RONDO_UNROLL
-        for (int pair = 0; pair < D / 16; ++pair) {
-          float sum[2][4];
-          RONDO_UNROLL
-          for (int j = 0; j < 8; ++j) sum[j / 4][j % 4] = (*o)[i][2 * pair + j / 4][j % 4];
-          RONDO_UNROLL
-          for (int step = 0; step < kKeyTile / 16; ++step) {
-            uint32_t a[4], v[4];
-            PackProbabilities(p[i], step, a);
-            LoadValuePair(shared_v, step, pair, v);
-            RONDO_UNROLL
-            for (int j = 0; j < 4; ++j) {
-              const int key = step * 16 + j % 2 * 8 + gpu::LaneIndex() % 4 * 2;
-              if (!seen.Has(key)) v[j] &= 0xffff0000u;
-              if (!seen.Has(key + 1)) v[j] &= 0x0000ffffu;
-            }
-            gpu::MultiplyAdd<Element>(sum[0], a, v[0], v[1]);
-            gpu::MultiplyAdd<Element>(sum[1], a, v[2], v[3]);
-          }
-          RONDO_UNROLL
-          for (int j = 0; j < 8; ++j) {
-            if (mine && j % 4 / 2 == row / 8) (*o)[i][2 * pair + j / 4][j % 4] = sum[j / 4][j % 4];
-          }
-        }
-      }
-    }
   }
 };
 
