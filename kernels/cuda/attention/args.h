@@ -2,7 +2,7 @@
 // side of the backend and by the tests; read by the kernels. No CUDA type appears here.
 //
 // Strides count elements and may be any multiple of 8 for q, k, v (rows begin on 16 bytes) and of 2 for nodes and output.
-// Positions are global and lie within +-2^60.
+// Positions are global and lie within +-2^60; a launch has fewer than 2^31 rows, and rows times heads, and tokens.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace rondo::cuda {
 // Keys are cut by absolute position into canonical blocks of this many tokens: a constant of the CUDA families. A node
 // of the tree passes through memory once for each block, D + 2 floats a row against 4096 * 4 * D operations: large
 // enough for that to hide, small enough that long sequences have blocks to share out.
-inline constexpr int64_t kBlockTokens = 4096;
+inline constexpr int kBlockTokens = 4096;
 
 // Which keys a query at position p sees: an interval whose ends never fall from one position to the next.
 struct MaskArgs {

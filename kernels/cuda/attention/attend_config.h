@@ -9,12 +9,12 @@ namespace rondo::cuda {
 
 // kWarpTiles: 16-row tiles a warp holds. Two halve the shared-memory traffic of K and V, which bounds mma.sync, but the
 // registers of D = 256 allow one. kBlock is kBlockTokens except in tests.
-template <class E, int D, int kWarpTilesOfWarp, int64_t kBlock = kBlockTokens>
+template <class E, int D, int kWarpTilesOfWarp, int kBlock = kBlockTokens>
 struct AttendConfig {
   using Element = E;
   static constexpr int kHeadDim = D;
   static constexpr int kWarpTiles = kWarpTilesOfWarp;
-  static constexpr int64_t kBlockTokensOfTree = kBlock;
+  static constexpr int kBlockTokensOfTree = kBlock;
   static constexpr int kWarps = 4;
   static constexpr int kThreads = kWarps * 32;
   static constexpr int kRows = kWarps * kWarpTiles * 16;

@@ -18,24 +18,26 @@ namespace rondo::cuda {
 template <class C>
 RONDO_KERNEL(C::kThreads, C::kCtasPerMultiprocessor)
 AttendMma(RONDO_GRID_CONSTANT const AttentionArgs args) {
-  const int64_t tiles = (args.query.rows + C::kRows - 1) / C::kRows;
-  const int64_t items = tiles * args.q_heads;
-  const int64_t ctas = gpu::CtaCount();
-  for (int64_t round = 0; round * ctas < items; ++round) {
-    const int64_t seat = round % 2 == 0 ? gpu::CtaIndex() : ctas - 1 - gpu::CtaIndex();
-    const int64_t item = round * ctas + seat;
+  const int rows = static_cast<int>(args.query.rows);
+  const int tiles = (rows + C::kRows - 1) / C::kRows;
+  const int items = tiles * args.q_heads;
+  const int ctas = gpu::CtaCount();
+  for (int round = 0; round * int64_t{ctas} < items; ++round) {
+    const int seat = round % 2 == 0 ? gpu::CtaIndex() : ctas - 1 - gpu::CtaIndex();
+    const int64_t item = round * int64_t{ctas} + seat;
     if (item >= items) continue;
     // Heads that share keys run side by side and find them in L2.
-    const int head = static_cast<int>(item % args.q_heads);
-    const int64_t begin = (tiles - 1 - item / args.q_heads) * C::kRows;
-    const int64_t end = Least(begin + C::kRows, args.query.rows);
-    // One call, or a second one with a row at a time.
-    int64_t step = C::kRows;
-    for (int64_t row = begin; row < end; row += step) {
-      AttendTile<C> tile(args, head, row, static_cast<int>(Least(step, end - row)));
-      if (tile.Run()) continue;
-      row -= step;
-      step = 1;
+    const int head = static_cast<int>(item) % args.q_heads;
+    const int begin = (tiles - 1 - static_cast<int>(item) / args.q_heads) * C::kRows;
+    const int end = begin + C::kRows < rows ? begin + C::kRows : rows;
+    int step = end - begin;  // all rows at once; should that fail, all over again with one at a time
+    for (int row = begin; row < end;) {
+      AttendTile<C> tile(args, head, row, step);
+      if (tile.Run()) {
+        row += step;
+      } else {
+        step = 1;
+      }
     }
   }
 }

@@ -20,16 +20,16 @@ RONDO_DEVICE int64_t VisibleEnd(const MaskArgs& mask, int64_t position) {
   return mask.window > 0 ? Least(mask.visible_end, position + mask.window) : mask.visible_end;
 }
 
+// A position counted from the beginning of a run of keys and clamped into the run: 32 bits, of which the kernels carry
+// many. A run holds fewer than 2^31 tokens.
+RONDO_DEVICE int InRun(int64_t position, int64_t run_begin, int64_t run_tokens) {
+  return static_cast<int>(Greatest(0, Least(position - run_begin, run_tokens)));
+}
+
 // The part of a tile of keys that a row sees, counted from the tile's first key.
 struct KeyInterval {
   int begin, end;
   RONDO_DEVICE bool Has(int key) const { return key >= begin && key < end; }
 };
-
-RONDO_DEVICE KeyInterval IntervalIn(const MaskArgs& mask, int64_t position, int64_t tile_begin, int tile_keys) {
-  const int64_t begin = VisibleBegin(mask, position) - tile_begin;
-  const int64_t end = VisibleEnd(mask, position) - tile_begin;
-  return {static_cast<int>(Greatest(0, Least(begin, tile_keys))), static_cast<int>(Greatest(0, Least(end, tile_keys)))};
-}
 
 }  // namespace rondo::cuda

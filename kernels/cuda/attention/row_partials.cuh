@@ -14,7 +14,7 @@ class RowPartials {
  public:
   static constexpr int D = C::kHeadDim;
 
-  RONDO_DEVICE RowPartials(const AttentionArgs& args, int head, int64_t first_row, int valid_rows)
+  RONDO_DEVICE RowPartials(const AttentionArgs& args, int head, int first_row, int valid_rows)
       : args_(args), head_(head), first_row_(first_row), valid_rows_(valid_rows) {}
 
   float o[C::kWarpTiles][D / 8][4];
@@ -149,7 +149,7 @@ class RowPartials {
 
   const AttentionArgs& args_;
   const int head_;
-  const int64_t first_row_;
+  const int first_row_;
   const int valid_rows_;
   RunningRows rows_[C::kWarpTiles];
 };

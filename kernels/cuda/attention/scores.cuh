@@ -22,32 +22,31 @@ RONDO_DEVICE float QuadSum(float x) {
   return x + gpu::ShuffleXor(x, 2);
 }
 
-// What one query head does to its scores.
-class ScoreRule {
- public:
-  RONDO_DEVICE ScoreRule(const ScoreArgs& args, int head)
-      : bent_(args.softcap != 0 || args.alibi_slopes != nullptr),
-        softcap_(args.softcap != 0),
-        scale_(args.scale * kLog2E),
-        cap_(args.softcap * kLog2E),
-        inner_(softcap_ ? 2.0f * kLog2E * args.scale / args.softcap : 0.0f),
-        slope_(args.alibi_slopes != nullptr ? gpu::Load(args.alibi_slopes + head) * kLog2E : 0.0f) {}
+// Whether scores go through BendScores at all: plain ones are scaled on the way to the exponential, at no cost.
+RONDO_DEVICE bool IsBent(const ScoreArgs& args) { return args.softcap != 0 || args.alibi_slopes != nullptr; }
 
-  // Whether Bend is to be called at all: plain scores are scaled on the way to the exponential, at no cost.
-  RONDO_DEVICE bool bent() const { return bent_; }
-  // What multiplies a score that has been through Bend, if it had to.
-  RONDO_DEVICE float factor() const { return bent_ ? 1.0f : scale_; }
-  // q.k to units of log2 with soft cap and ALiBi; `distance` is |k - p|.
-  RONDO_DEVICE float Bend(float qk, int distance) const {
-    // tanh(x) = 1 - 2 / (e^2x + 1)
-    const float s = softcap_ ? cap_ * (1.0f - 2.0f * gpu::Reciprocal(gpu::Exp2(qk * inner_) + 1.0f)) : qk * scale_;
-    return gpu::Fma(-slope_, static_cast<float>(distance), s);
+// What multiplies a score inside the exponential.
+RONDO_DEVICE float ScoreFactor(const ScoreArgs& args) { return IsBent(args) ? 1.0f : args.scale * kLog2E; }
+
+// Soft cap and ALiBi: scores q.k become units of log2. `row_key`: the rows' own positions, counted like the columns.
+template <int kTiles>
+RONDO_DEVICE void BendScores(const ScoreArgs& args, int head, const int (&row_key)[2], float (&s)[kTiles][4]) {
+  const float scale = args.scale * kLog2E;
+  const float slope = args.alibi_slopes != nullptr ? gpu::Load(args.alibi_slopes + head) * kLog2E : 0.0f;
+  const float inner = args.softcap != 0 ? 2.0f * scale / args.softcap : 0.0f;
+  const float cap = args.softcap * kLog2E;
+  RONDO_UNROLL
+  for (int tile = 0; tile < kTiles; ++tile) {
+    RONDO_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const int away = LaneColumn(tile, i % 2) - row_key[i / 2];
+      float x = s[tile][i];
+      // tanh(y) = 1 - 2 / (e^2y + 1)
+      x = args.softcap != 0 ? cap * (1.0f - 2.0f * gpu::Reciprocal(gpu::Exp2(x * inner) + 1.0f)) : x * scale;
+      s[tile][i] = gpu::Fma(-slope, static_cast<float>(away < 0 ? -away : away), x);
+    }
   }
-
- private:
-  bool bent_, softcap_;
-  float scale_, cap_, inner_, slope_;
-};
+}
 
 // The running maximum and sum of the two rows a lane holds. l is the lane's own part until the block ends.
 struct RunningRows {
@@ -61,19 +60,6 @@ struct RunningRows {
     }
   }
 };
-
-// Bends scores s[tile][i] of keys key_begin + [0, 8 * kTiles), counted like `row_key`, the row's own position.
-template <int kTiles>
-RONDO_DEVICE void BendScores(const ScoreRule& rule, const int64_t (&row_key)[2], float (&s)[kTiles][4]) {
-  RONDO_UNROLL
-  for (int tile = 0; tile < kTiles; ++tile) {
-    RONDO_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const int64_t away = LaneColumn(tile, i % 2) - row_key[i / 2];
-      s[tile][i] = rule.Bend(s[tile][i], static_cast<int>(away < 0 ? -away : away));
-    }
-  }
-}
 
 // Scores a row does not see become -inf; whatever they were, NaN too, is gone.
 template <int kTiles>

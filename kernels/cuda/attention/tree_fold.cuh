@@ -10,42 +10,30 @@
 namespace rondo::cuda {
 
 // The complete subtrees that tile a run of blocks, one after the other: DyadicNodes of canonical.h. With `whole`, one
-// node above them all, for finished rows, also where the run is empty.
+// node above them all, for finished rows, also where the run is empty. Blocks are counted from the run's first.
 class NodeCursor {
  public:
-  RONDO_DEVICE NodeCursor(int64_t begin, int64_t end, bool whole)
-      : begin_(begin), run_end_(end), whole_(whole), done_(!whole && begin >= end) {
-    Measure();
-  }
-  RONDO_DEVICE bool done() const { return done_; }
+  RONDO_DEVICE NodeCursor(int64_t first_block, int blocks, bool whole) { Measure(first_block, blocks, whole); }
   RONDO_DEVICE int index() const { return index_; }
-  RONDO_DEVICE int level() const { return level_; }
-  RONDO_DEVICE int64_t begin() const { return begin_; }  // its first block
-  RONDO_DEVICE int64_t end() const { return end_; }      // one past its last
-  RONDO_DEVICE void Next() {
-    begin_ = end_;
+  RONDO_DEVICE int end() const { return end_; }  // one past the node's last block
+  RONDO_DEVICE void Next(int64_t first_block, int blocks) {
     ++index_;
-    done_ = begin_ >= run_end_;
-    Measure();
+    Measure(first_block, blocks, false);
   }
 
  private:
-  RONDO_DEVICE void Measure() {
-    if (whole_) {
-      level_ = 63;
-      end_ = run_end_;
+  RONDO_DEVICE void Measure(int64_t first_block, int blocks, bool whole) {
+    const int left = blocks - end_;
+    if (whole || left <= 0) {
+      end_ = blocks;
       return;
     }
-    const int by_alignment = gpu::CountTrailingZeros(static_cast<uint64_t>(begin_));
-    const int by_length = gpu::BitWidth(static_cast<uint64_t>(run_end_ - begin_)) - 1;
-    level_ = by_alignment < by_length ? by_alignment : by_length;
-    end_ = begin_ + (int64_t{1} << level_);
+    const int by_alignment = gpu::CountTrailingZeros(static_cast<uint64_t>(first_block + end_));
+    const int by_length = gpu::BitWidth(static_cast<uint64_t>(left)) - 1;
+    end_ += 1 << (by_alignment < by_length ? by_alignment : by_length);
   }
 
-  int64_t begin_, run_end_;
-  bool whole_, done_;
-  int64_t end_ = 0;
-  int level_ = 0;
+  int end_ = 0;
   int index_ = 0;
 };
 
@@ -59,9 +47,9 @@ class PendingNodes {
   // sibling or an ancestor's: merge those with it, and keep the result as the last pending node.
   RONDO_DEVICE int Add(int64_t block) {
     const int level = gpu::CountTrailingZeros(~static_cast<uint64_t>(block));  // up to here the block ends a subtree
-    const uint64_t below = (uint64_t{1} << level) - 1;
+    const uint32_t below = (uint32_t{1} << level) - 1;
     const int merges = gpu::PopCount(levels_ & below);
-    levels_ = (levels_ & ~below) | uint64_t{1} << level;
+    levels_ = (levels_ & ~below) | uint32_t{1} << level;
     return merges;
   }
 
@@ -73,7 +61,7 @@ class PendingNodes {
   }
 
  private:
-  uint64_t levels_ = 0;
+  uint32_t levels_ = 0;  // blocks are fewer than 2^31
 };
 
 }  // namespace rondo::cuda

@@ -12,7 +12,7 @@ namespace {
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 template <class C>
-simt::Report Launch(const Run& run, simt::Options options, int64_t blocks, AttentionArgs args) {
+simt::Report Launch(const HowToRun& run, simt::Options options, int64_t blocks, AttentionArgs args) {
   // Aligned as device memory is.
   std::vector<gpu::Float4> scratch(static_cast<size_t>(ScratchFloats<C>(run.ctas, blocks) / 4), {kNaN, kNaN, kNaN, kNaN});
   args.scratch = &scratch.front().x;
@@ -21,7 +21,7 @@ simt::Report Launch(const Run& run, simt::Options options, int64_t blocks, Atten
 }
 
 // The instantiations under test; each costs compile time.
-simt::Report Dispatch(const Problem& p, const Run& run, const simt::Options& options, int64_t blocks,
+simt::Report Dispatch(const Problem& p, const HowToRun& run, const simt::Options& options, int64_t blocks,
                       const AttentionArgs& args) {
   if (p.type == ElementType::kBf16) {
     if (run.warp_tiles == 2 && p.head_dim == 64) {
@@ -56,7 +56,7 @@ simt::Report Dispatch(const Problem& p, const Run& run, const simt::Options& opt
 
 // Everything about a run but where its results go.
 struct Prepared {
-  Prepared(const Problem& p, const Tensors& t, const Run& run)
+  Prepared(const Problem& p, const Tensors& t, const HowToRun& run)
       : row_begin(run.row_begin),
         rows((run.row_end < 0 ? p.rows : run.row_end) - run.row_begin),
         blocks(run.blocks.end < 0 ? AllBlocks(p) : run.blocks),
@@ -89,7 +89,7 @@ struct Prepared {
 
 BlockRange AllBlocks(const Problem& problem) { return {0, (problem.tokens + kTestBlock - 1) / kTestBlock}; }
 
-Finished AttendFinished(const Problem& p, const Tensors& t, const Run& run) {
+Finished AttendFinished(const Problem& p, const Tensors& t, const HowToRun& run) {
   Prepared prepared(p, t, run);
   Finished finished;
   finished.out.assign(static_cast<size_t>(prepared.rows * p.q_heads * p.head_dim), kNaN);
@@ -108,7 +108,7 @@ Finished AttendFinished(const Problem& p, const Tensors& t, const Run& run) {
   return finished;
 }
 
-Nodes AttendNodes(const Problem& p, const Tensors& t, const Run& run) {
+Nodes AttendNodes(const Problem& p, const Tensors& t, const HowToRun& run) {
   Prepared prepared(p, t, run);
   const std::vector<NodeId> ids = DyadicNodes(prepared.blocks);
   const size_t states = static_cast<size_t>(prepared.rows * p.q_heads);

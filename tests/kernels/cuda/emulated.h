@@ -21,7 +21,7 @@ enum class Layout {
   kPages,  // blocks of [kv_heads, block, head_dim] in shuffled order, found by a table
 };
 
-struct Run {
+struct HowToRun {
   simt::Options options = {};
   int ctas = 2;
   Layout layout = Layout::kRows;
@@ -49,7 +49,7 @@ struct Nodes {
 // Blocks that hold the problem's keys.
 BlockRange AllBlocks(const Problem& problem);
 
-Finished AttendFinished(const Problem& problem, const Tensors& tensors, const Run& run);
-Nodes AttendNodes(const Problem& problem, const Tensors& tensors, const Run& run);
+Finished AttendFinished(const Problem& problem, const Tensors& tensors, const HowToRun& run);
+Nodes AttendNodes(const Problem& problem, const Tensors& tensors, const HowToRun& run);
 
 }  // namespace rondo::cuda

@@ -116,7 +116,7 @@ Errors Compare(const Answer& answer, const std::vector<float>& out, const std::v
   for (size_t i = 0; i < answer.lse.size(); ++i) {
     const auto got = static_cast<double>(lse[i]);
     if (got == answer.lse[i]) continue;  // -inf too
-    const double difference = std::fabs(got - answer.lse[i]);
+    const double difference = std::fabs(got - answer.lse[i]) / std::max(1.0, std::fabs(answer.lse[i]));
     errors.lse = std::isnan(difference) ? infinity : std::max(errors.lse, difference);
   }
   return errors;

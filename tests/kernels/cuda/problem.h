@@ -54,7 +54,7 @@ struct Answer {
 Answer PlainLoops(const Problem& problem, const Tensors& tensors);
 
 // The largest difference between `out` and the answer, relative to the root mean square of the answer, and of lse,
-// absolute. NaN where no NaN belongs counts as infinite.
+// relative to it where that is more than 1. NaN where no NaN belongs counts as infinite.
 struct Errors {
   double out = 0;
   double lse = 0;
