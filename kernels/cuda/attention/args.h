@@ -1,8 +1,9 @@
 // What the CUDA attention kernels are told: plain structs of device pointers, strides and positions. Filled by the host
 // side of the backend and by the tests; read by the kernels. No CUDA type appears here.
 //
-// Strides count elements and may be any multiple of 8 for q, k, v (rows begin on 16 bytes) and of 2 for nodes and output.
-// Positions are global and lie within +-2^60; a launch has fewer than 2^31 rows, and rows times heads, and tokens.
+// Strides count elements and may be any multiple of 8 for q, k, v (rows begin on 16 bytes) and of 2 for nodes and
+// output. Positions are global and lie within +-2^60; a launch has fewer than 2^31 rows, and rows times heads, and
+// tokens.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +17,17 @@ inline constexpr int kBlockTokens = 4096;
 
 // Which keys a query at position p sees: an interval whose ends never fall from one position to the next.
 struct MaskArgs {
-  bool causal = true;                         // k <= p
-  int64_t window = 0;                         // 0: none; else p - k < window and, when not causal, also k - p < window
-  int64_t visible_begin = 0;                  // nothing before this position (the start of a packed sequence)
-  int64_t visible_end = int64_t{1} << 60;     // nothing from this position on
+  bool causal = true;                      // k <= p
+  int64_t window = 0;                      // 0: none; else p - k < window and, when not causal, also k - p < window
+  int64_t visible_begin = 0;               // nothing before this position (the start of a packed sequence)
+  int64_t visible_end = int64_t{1} << 60;  // nothing from this position on
 };
 
 // What becomes of q.k before the softmax, in this order.
 struct ScoreArgs {
-  float scale = 0;                        // positive
-  float softcap = 0;                      // 0: none; else s = softcap * tanh(s / softcap)
-  const float* alibi_slopes = nullptr;    // [q_heads] or null: s -= slope * |k - p|
+  float scale = 0;                      // positive
+  float softcap = 0;                    // 0: none; else s = softcap * tanh(s / softcap)
+  const float* alibi_slopes = nullptr;  // [q_heads] or null: s -= slope * |k - p|
 };
 
 // Rows of consecutive positions.
@@ -44,10 +45,10 @@ struct KeyArgs {
   const void* v = nullptr;
   int64_t row_stride = 0;
   int64_t head_stride = 0;
-  int64_t block_stride = 0;                   // from a block's first row to the next one's
-  const int64_t* block_offsets = nullptr;     // [blocks], instead of block_stride where blocks lie anywhere
+  int64_t block_stride = 0;                // from a block's first row to the next one's
+  const int64_t* block_offsets = nullptr;  // [blocks], instead of block_stride where blocks lie anywhere
   int64_t first_block = 0;
-  int64_t tokens = 0;                         // rows held: positions first_block * kBlockTokens + [0, tokens)
+  int64_t tokens = 0;  // rows held: positions first_block * kBlockTokens + [0, tokens)
 };
 
 // Partial nodes of the tree, the exchange format: for each node of DyadicNodes(run), in that order, the unnormalised o,
@@ -62,12 +63,12 @@ struct NodeArgs {
 
 // Finished rows, instead of nodes, where the run holds every key its rows see.
 struct OutputArgs {
-  void* out = nullptr;                // [rows, q_heads, head_dim]
-  bool out_is_float = false;          // else the element type of q
+  void* out = nullptr;        // [rows, q_heads, head_dim]
+  bool out_is_float = false;  // else the element type of q
   int64_t row_stride = 0, head_stride = 0;
-  float* lse = nullptr;               // [rows, q_heads] or null, natural log; -inf where no key and no sink was seen
+  float* lse = nullptr;  // [rows, q_heads] or null, natural log; -inf where no key and no sink was seen
   int64_t lse_row_stride = 0;
-  const float* sinks = nullptr;       // [q_heads] or null: logits that join the softmax and carry no value
+  const float* sinks = nullptr;  // [q_heads] or null: logits that join the softmax and carry no value
 };
 
 struct AttentionArgs {
@@ -77,7 +78,7 @@ struct AttentionArgs {
   ScoreArgs score;
   QueryArgs query;
   KeyArgs keys;
-  NodeArgs nodes;        // used where output.out is null
+  NodeArgs nodes;  // used where output.out is null
   OutputArgs output;
   float* scratch = nullptr;  // ScratchFloats() of them, 16-byte aligned
 };

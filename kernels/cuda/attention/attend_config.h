@@ -1,4 +1,5 @@
-// Sizes of the sm_80 attention kernels for one element type and head size; used by the kernels, their launchers and tests.
+// Sizes of the sm_80 attention kernels for one element type and head size; used by the kernels, their launchers and
+// tests.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,8 @@ constexpr int MostPending(int64_t blocks) {
   return depth;
 }
 
-// Floats of scratch for a launch of `ctas` CTAs over a run of `blocks` blocks: about ctas * log2(blocks) * rows * (D + 8).
+// Floats of scratch for a launch of `ctas` CTAs over a run of `blocks` blocks: about ctas * log2(blocks) * rows * (D +
+// 8).
 template <class C>
 constexpr int64_t ScratchFloats(int64_t ctas, int64_t blocks) {
   return ctas * MostPending(blocks) * C::kPendingFloats;

@@ -1,11 +1,14 @@
-// Attention of many rows (prefill) on tensor cores of sm_80 and up: mma.sync, cp.async, ldmatrix. One CTA takes a tile of
-// rows of one query head through all keys they see, block by block, and folds the blocks' partials along the fixed tree.
+// Attention of many rows (prefill) on tensor cores of sm_80 and up: mma.sync, cp.async, ldmatrix. One CTA takes a tile
+// of rows of one query head through all keys they see, block by block, and folds the blocks' partials along the fixed
+// tree.
 //
 // Why a row's bits depend on nothing but the row and its keys:
 // - tiles of keys begin at multiples of 64 from the block's start, whatever the rows;
-// - a tile a row does not see multiplies its sums by 1 and adds zeros to them, so it makes no difference whether the other
+// - a tile a row does not see multiplies its sums by 1 and adds zeros to them, so it makes no difference whether the
+// other
 //   rows of the CTA made us compute it. (Taken for granted: mma.sync with a zero row of A returns that row of C.)
-// - keys no row of the CTA sees are loaded as zeros. Where values are not finite at keys that some rows see and others do
+// - keys no row of the CTA sees are loaded as zeros. Where values are not finite at keys that some rows see and others
+// do
 //   not, 0 * v would spoil the latter: those rows are then done one at a time.
 #pragma once
 
@@ -13,8 +16,8 @@
 
 namespace rondo::cuda {
 
-// CTAs stay and take one tile of rows after another, later rows first: under a causal mask those take longest. Every other
-// round is dealt in reverse, which evens out what the CTAs get.
+// CTAs stay and take one tile of rows after another, later rows first: under a causal mask those take longest. Every
+// other round is dealt in reverse, which evens out what the CTAs get.
 template <class C>
 RONDO_KERNEL(C::kThreads, C::kCtasPerMultiprocessor)
 AttendMma(RONDO_GRID_CONSTANT const AttentionArgs args) {

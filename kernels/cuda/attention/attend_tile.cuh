@@ -6,6 +6,7 @@
 #include "kernels/cuda/attention/scores.cuh"
 #include "kernels/cuda/attention/shared_rows.cuh"
 #include "kernels/cuda/attention/tree_fold.cuh"
+#include "kernels/cuda/attention/values_check.cuh"
 #include "kernels/cuda/attention/values_product.cuh"
 
 namespace rondo::cuda {
@@ -55,7 +56,8 @@ class AttendTile {
         partials.EndBlock();
         const bool last = keys >= node_end;
         int slot = pending.count();
-        for (int merges = last ? pending.AddLast() : pending.Add(args_.keys.first_block + block); merges > 0; --merges) {
+        for (int merges = last ? pending.AddLast() : pending.Add(args_.keys.first_block + block); merges > 0;
+             --merges) {
           partials.MergePending(--slot);
         }
         if (!last) {
@@ -93,7 +95,8 @@ class AttendTile {
 
   RONDO_DEVICE void LoadQueries() {
     const QueryArgs& query = args_.query;
-    const auto* rows = static_cast<const uint16_t*>(query.q) + first_row_ * query.row_stride + head_ * query.head_stride;
+    const auto* rows =
+        static_cast<const uint16_t*>(query.q) + first_row_ * query.row_stride + head_ * query.head_stride;
     Rows::template CopyFrom<C::kRows, C::kThreads>(rows, query.row_stride, 0, valid_rows_, SharedQ());
   }
 
@@ -112,6 +115,12 @@ class AttendTile {
   // Whether some row of the tile sees only part of these keys.
   RONDO_DEVICE bool IsEdge(int tile_begin) const {
     return tile_begin < last_row_begin_ || tile_begin + kKeyTile > first_row_end_;
+  }
+
+  // Whether the tile has keys that some row sees and another does not.
+  RONDO_DEVICE bool IsMixed(int tile_begin) const {
+    return (last_row_begin_ > keys_begin_ && tile_begin < last_row_begin_) ||
+           (first_row_end_ < keys_end_ && tile_begin + kKeyTile > first_row_end_);
   }
 
   // Position of a row; rows past the last one stand in for it, so that nothing about them is odd.
@@ -133,8 +142,8 @@ class AttendTile {
     return static_cast<int>(Position(row) - args_.keys.first_block * kBlock) - tile_begin;
   }
 
-  // One tile of keys: its K is on the way, and on return the next one's is. Returns whether the rows must be done one by
-  // one.
+  // One tile of keys: its K is on the way, and on return the next one's is. Returns whether the rows must be done one
+  // by one.
   RONDO_DEVICE bool AttendKeys(int tile_begin, RowPartials<C>* partials) {
     gpu::WaitCopies<0>();
     gpu::CtaSync();  // K is here, and nobody reads the last V any more
@@ -148,7 +157,8 @@ class AttendTile {
     for (int i = 0; i < C::kWarpTiles; ++i) {
       const int row[2] = {TileRow(i) + LaneRow(0), TileRow(i) + LaneRow(1)};
       if (IsBent(args_.score)) {
-        BendScores(args_.score, head_, {OwnKey(row[0], tile_begin), OwnKey(row[1], tile_begin)}, s[i]);
+        const float slope = SlopeOf(args_.score, head_);
+        BendScores(args_.score, {slope, slope}, {OwnKey(row[0], tile_begin), OwnKey(row[1], tile_begin)}, s[i]);
       }
       if (edge) MaskScores({Interval(row[0], tile_begin), Interval(row[1], tile_begin)}, s[i]);
       partials->AddScores(i, ScoreFactor(args_.score), s[i]);
@@ -157,8 +167,8 @@ class AttendTile {
     gpu::WaitCopies<0>();
     bool row_by_row = false;
     // V is here, and nobody reads this K any more.
-    if (edge && valid_rows_ > 1) {
-      row_by_row = gpu::CtaSyncOr(ValuesProduct<C>::AnyNotFinite(SharedV()));
+    if (IsMixed(tile_begin)) {
+      row_by_row = gpu::CtaSyncOr(AnyNotFinite<typename C::Element, D, C::kThreads>(SharedV()));
     } else {
       gpu::CtaSync();
     }

@@ -1,5 +1,5 @@
-// The partials (m, l, o) of the rows a thread holds of its CTA's tile, in registers: growing over a block's keys, joining
-// pending nodes, and leaving for memory. Used by AttendTile.
+// The partials (m, l, o) of the rows a thread holds of its CTA's tile, in registers: growing over a block's keys,
+// joining pending nodes, and leaving for memory. Used by AttendTile.
 #pragma once
 
 #include "kernels/cuda/attention/attend_config.h"
@@ -121,8 +121,7 @@ class RowPartials {
       if (gpu::LaneIndex() % 4 == 0) out.StoreLse(finished.lse);
       RONDO_UNROLL
       for (int n = 0; n < D / 8; ++n) {
-        out.StorePair(LaneColumn(n, 0), o[i][n][2 * half] * finished.inverse,
-                      o[i][n][2 * half + 1] * finished.inverse);
+        out.StorePair(LaneColumn(n, 0), o[i][n][2 * half] * finished.inverse, o[i][n][2 * half + 1] * finished.inverse);
       }
     });
   }

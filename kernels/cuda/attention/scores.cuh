@@ -1,7 +1,7 @@
 // From scores to probabilities, one 16-row tile of a warp at a time; used by the prefill and decode kernels.
 //
-// A lane of mma.sync holds, of a 16x8 tile, elements [i] at row lane / 4 + 8 * (i / 2), column lane % 4 * 2 + i % 2: two
-// rows, "halves" 0 and 1, and of each every fourth pair of columns. The four lanes of a quad share two rows.
+// A lane of mma.sync holds, of a 16x8 tile, elements [i] at row lane / 4 + 8 * (i / 2), column lane % 4 * 2 + i % 2:
+// two rows, "halves" 0 and 1, and of each every fourth pair of columns. The four lanes of a quad share two rows.
 #pragma once
 
 #include "kernels/cuda/attention/masks.cuh"
@@ -28,22 +28,26 @@ RONDO_DEVICE bool IsBent(const ScoreArgs& args) { return args.softcap != 0 || ar
 // What multiplies a score inside the exponential.
 RONDO_DEVICE float ScoreFactor(const ScoreArgs& args) { return IsBent(args) ? 1.0f : args.scale * kLog2E; }
 
-// Soft cap and ALiBi: scores q.k become units of log2. `row_key`: the rows' own positions, counted like the columns.
+RONDO_DEVICE float SlopeOf(const ScoreArgs& args, int head) {
+  return args.alibi_slopes != nullptr ? gpu::Load(args.alibi_slopes + head) * kLog2E : 0.0f;
+}
+
+// Soft cap and ALiBi: scores q.k become units of log2. `own_key`: the rows' positions, counted like the columns.
 template <int kTiles>
-RONDO_DEVICE void BendScores(const ScoreArgs& args, int head, const int (&row_key)[2], float (&s)[kTiles][4]) {
+RONDO_DEVICE void BendScores(const ScoreArgs& args, const float (&slope)[2], const int (&own_key)[2],
+                             float (&s)[kTiles][4]) {
   const float scale = args.scale * kLog2E;
-  const float slope = args.alibi_slopes != nullptr ? gpu::Load(args.alibi_slopes + head) * kLog2E : 0.0f;
   const float inner = args.softcap != 0 ? 2.0f * scale / args.softcap : 0.0f;
   const float cap = args.softcap * kLog2E;
   RONDO_UNROLL
   for (int tile = 0; tile < kTiles; ++tile) {
     RONDO_UNROLL
     for (int i = 0; i < 4; ++i) {
-      const int away = LaneColumn(tile, i % 2) - row_key[i / 2];
+      const int away = LaneColumn(tile, i % 2) - own_key[i / 2];
       float x = s[tile][i];
       // tanh(y) = 1 - 2 / (e^2y + 1)
       x = args.softcap != 0 ? cap * (1.0f - 2.0f * gpu::Reciprocal(gpu::Exp2(x * inner) + 1.0f)) : x * scale;
-      s[tile][i] = gpu::Fma(-slope, static_cast<float>(away < 0 ? -away : away), x);
+      s[tile][i] = gpu::Fma(-slope[i / 2], static_cast<float>(away < 0 ? -away : away), x);
     }
   }
 }

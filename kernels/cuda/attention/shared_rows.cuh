@@ -22,8 +22,8 @@ struct SharedRows {
     return base + static_cast<gpu::Shared>(row * kPitchBytes + (kPermute ? chunk ^ (row & 7) : chunk) * 16);
   }
 
-  // Starts the copy of kRows rows, of which [valid_begin, valid_end) exist; the others become zeros. A thread keeps to one
-  // column of chunks; where they do not divide the threads, the last few threads have none.
+  // Starts the copy of kRows rows, of which [valid_begin, valid_end) exist; the others become zeros. A thread keeps to
+  // one column of chunks; where they do not divide the threads, the last few threads have none.
   template <int kRows, int kThreads>
   RONDO_DEVICE static void CopyFrom(const uint16_t* from, int64_t row_stride, int valid_begin, int valid_end,
                                     gpu::Shared to) {

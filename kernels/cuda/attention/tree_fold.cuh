@@ -43,8 +43,8 @@ class PendingNodes {
  public:
   RONDO_DEVICE int count() const { return gpu::PopCount(levels_); }
 
-  // Block `block`, not the node's last visible one, is done. Returns how many pending nodes, the last first, are its left
-  // sibling or an ancestor's: merge those with it, and keep the result as the last pending node.
+  // Block `block`, not the node's last visible one, is done. Returns how many pending nodes, the last first, are its
+  // left sibling or an ancestor's: merge those with it, and keep the result as the last pending node.
   RONDO_DEVICE int Add(int64_t block) {
     const int level = gpu::CountTrailingZeros(~static_cast<uint64_t>(block));  // up to here the block ends a subtree
     const uint32_t below = (uint32_t{1} << level) - 1;

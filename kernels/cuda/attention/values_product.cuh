@@ -7,18 +7,6 @@
 
 namespace rondo::cuda {
 
-// All exponent bits of a 16-bit element set: infinite or NaN.
-template <class Element>
-struct NotFinite;
-template <>
-struct NotFinite<gpu::Bf16> {
-  static constexpr uint32_t kExponent = 0x7f80;
-};
-template <>
-struct NotFinite<gpu::Fp16> {
-  static constexpr uint32_t kExponent = 0x7c00;
-};
-
 template <class C>
 struct ValuesProduct {
   static constexpr int D = C::kHeadDim;
@@ -58,20 +46,6 @@ struct ValuesProduct {
         }
       }
     }
-  }
-
-  // Whether the part of the tile this thread copied holds a number that is not finite.
-  RONDO_DEVICE static bool AnyNotFinite(gpu::Shared shared_v) {
-    constexpr uint32_t kLow = NotFinite<Element>::kExponent;
-    constexpr uint32_t kHigh = kLow << 16;
-    bool any = false;
-    Rows::template ForOwnChunks<kKeyTile, C::kThreads>(shared_v, [&](gpu::Shared at) {
-      const auto chunk = gpu::LoadShared<gpu::Word4>(at);
-      const uint32_t words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
-      RONDO_UNROLL
-      for (int j = 0; j < 4; ++j) any = any || (words[j] & kLow) == kLow || (words[j] & kHigh) == kHigh;
-    });
-    return any;
   }
 };
 

@@ -1,5 +1,5 @@
-// The primitives CUDA kernels are written in: threads, barriers, copies, tensor cores. Every kernel source includes this
-// and names neither PTX nor the emulator that tests it without a GPU; the include path decides which side it gets:
+// The primitives CUDA kernels are written in: threads, barriers, copies, tensor cores. Every kernel source includes
+// this and names neither PTX nor the emulator that tests it without a GPU; the include path decides which side it gets:
 //
 //   nvcc  -I kernels/cuda/device/ptx      the instructions
 //   g++   -I tests/testing/simt/side      the emulator

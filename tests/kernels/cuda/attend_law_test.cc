@@ -32,7 +32,8 @@ TEST(AttendLaw, AnyNumberOfShardsGivesTheSameBits) {
       SCOPED_TRACE(std::to_string(shards) + " shards, window " + std::to_string(window));
       std::vector<Node> all;
       for (int64_t s = 0; s < shards; ++s) {
-        const HowToRun run = {.ctas = static_cast<int>(s) % 3 + 1, .blocks = {s * blocks / shards, (s + 1) * blocks / shards}};
+        const HowToRun run = {.ctas = static_cast<int>(s) % 3 + 1,
+                              .blocks = {s * blocks / shards, (s + 1) * blocks / shards}};
         Nodes part = AttendNodes(problem, tensors, run);
         ASSERT_EQ(part.report.fault, "");
         for (Node& node : part.nodes) all.push_back(std::move(node));
@@ -50,7 +51,8 @@ TEST(AttendLaw, RowsDoNotKnowTheirNeighbours) {
   const Finished whole = AttendFinished(problem, tensors, {});
   const int64_t row = int64_t{problem.q_heads} * problem.head_dim;
   // Chunks as of a chunked prefill, and single rows as of a decode.
-  for (const auto& [begin, end] : std::vector<std::pair<int64_t, int64_t>>{{0, 5}, {5, 40}, {40, 66}, {0, 1}, {33, 34}, {65, 66}}) {
+  for (const auto& [begin, end] :
+       std::vector<std::pair<int64_t, int64_t>>{{0, 5}, {5, 40}, {40, 66}, {0, 1}, {33, 34}, {65, 66}}) {
     SCOPED_TRACE("rows " + std::to_string(begin) + " to " + std::to_string(end));
     const Finished part = AttendFinished(problem, tensors, {.row_begin = begin, .row_end = end});
     ASSERT_EQ(part.report.fault, "");
@@ -63,7 +65,8 @@ TEST(AttendLaw, TilesCtasAndLayoutLeaveNoTrace) {
   const Problem problem = LongProblem();
   const Tensors tensors(problem, 3);
   const Finished whole = AttendFinished(problem, tensors, {});
-  for (const HowToRun& run : {HowToRun{.ctas = 1}, HowToRun{.ctas = 7}, HowToRun{.warp_tiles = 2}, HowToRun{.layout = Layout::kPages}}) {
+  for (const HowToRun& run :
+       {HowToRun{.ctas = 1}, HowToRun{.ctas = 7}, HowToRun{.warp_tiles = 2}, HowToRun{.layout = Layout::kPages}}) {
     const Finished other = AttendFinished(problem, tensors, run);
     ASSERT_EQ(other.report.fault, "");
     EXPECT_TRUE(SameBits(other.out, whole.out));

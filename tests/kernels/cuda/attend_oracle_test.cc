@@ -38,14 +38,22 @@ TEST(AttendOracle, EveryMask) {
   ExpectRight({.rows = 90, .first_position = 100, .tokens = 300, .causal = false});
   ExpectRight({.rows = 90, .first_position = 100, .tokens = 300, .causal = false, .window = 40});
   ExpectRight({.rows = 90, .first_position = 150, .tokens = 300, .visible_begin = 70, .visible_end = 200});
-  ExpectRight({.rows = 90, .first_position = 150, .tokens = 300, .causal = false, .visible_begin = 130, .visible_end = 131});
+  ExpectRight(
+      {.rows = 90, .first_position = 150, .tokens = 300, .causal = false, .visible_begin = 130, .visible_end = 131});
 }
 
 TEST(AttendOracle, SoftCapAlibiAndSinks) {
   ExpectRight({.q_heads = 2, .rows = 60, .first_position = 100, .tokens = 160, .softcap = 5, .amplitude = 6});
   ExpectRight({.q_heads = 4, .rows = 60, .first_position = 200, .tokens = 260, .alibi = true});
   ExpectRight({.q_heads = 3, .rows = 60, .first_position = 100, .tokens = 160, .sinks = true});
-  ExpectRight({.q_heads = 3, .rows = 60, .first_position = 100, .tokens = 160, .window = 30, .softcap = 20, .alibi = true, .sinks = true});
+  ExpectRight({.q_heads = 3,
+               .rows = 60,
+               .first_position = 100,
+               .tokens = 160,
+               .window = 30,
+               .softcap = 20,
+               .alibi = true,
+               .sinks = true});
 }
 
 TEST(AttendOracle, RowsThatSeeNothing) {
@@ -65,7 +73,8 @@ TEST(AttendOracle, OddLengths) {
 }
 
 TEST(AttendOracle, PagesInAnyOrder) {
-  ExpectRight({.q_heads = 2, .kv_heads = 2, .rows = 64, .first_position = 450, .tokens = 514}, {.layout = Layout::kPages});
+  ExpectRight({.q_heads = 2, .kv_heads = 2, .rows = 64, .first_position = 450, .tokens = 514},
+              {.layout = Layout::kPages});
 }
 
 TEST(AttendOracle, ScoresThatRiseAndReachFar) {
@@ -83,7 +92,8 @@ TEST(AttendOracle, NoBankConflicts) {
   for (const int head_dim : {64, 80, 96, 128, 256}) {
     const Problem problem{.head_dim = head_dim, .rows = 64, .first_position = 0, .tokens = 64};
     const Tensors tensors(problem, 2);
-    const Finished got = AttendFinished(problem, tensors, {.ctas = 1, .warp_tiles = head_dim == 96 || head_dim == 128 ? 2 : 1});
+    const Finished got =
+        AttendFinished(problem, tensors, {.ctas = 1, .warp_tiles = head_dim == 96 || head_dim == 128 ? 2 : 1});
     EXPECT_EQ(got.report.fault, "");
     EXPECT_GT(got.report.counters.ldmatrix, 0u);
     EXPECT_EQ(got.report.counters.bank_conflicts, 0u) << head_dim;

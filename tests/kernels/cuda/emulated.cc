@@ -14,7 +14,8 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 template <class C>
 simt::Report Launch(const HowToRun& run, simt::Options options, int64_t blocks, AttentionArgs args) {
   // Aligned as device memory is.
-  std::vector<gpu::Float4> scratch(static_cast<size_t>(ScratchFloats<C>(run.ctas, blocks) / 4), {kNaN, kNaN, kNaN, kNaN});
+  std::vector<gpu::Float4> scratch(static_cast<size_t>(ScratchFloats<C>(run.ctas, blocks) / 4),
+                                   {kNaN, kNaN, kNaN, kNaN});
   args.scratch = &scratch.front().x;
   options.memory.push_back({scratch.data(), scratch.size() * sizeof(gpu::Float4), true, "scratch"});
   return simt::Launch(run.ctas, C::kThreads, AttendTile<C>::kSharedBytes, options, [&] { AttendMma<C>(args); });
@@ -115,8 +116,14 @@ Nodes AttendNodes(const Problem& p, const Tensors& t, const HowToRun& run) {
   const size_t sums = states * static_cast<size_t>(p.head_dim);
   std::vector<float> o(ids.size() * sums, kNaN), m(ids.size() * states, kNaN), l(ids.size() * states, kNaN);
   NodeArgs& nodes = prepared.args.nodes;
-  nodes = {o.data(), m.data(), l.data(), static_cast<int64_t>(sums), int64_t{p.q_heads} * p.head_dim,
-           p.head_dim, static_cast<int64_t>(states), p.q_heads};
+  nodes = {o.data(),
+           m.data(),
+           l.data(),
+           static_cast<int64_t>(sums),
+           int64_t{p.q_heads} * p.head_dim,
+           p.head_dim,
+           static_cast<int64_t>(states),
+           p.q_heads};
   prepared.options.memory.push_back({o.data(), o.size() * 4, true, "o"});
   prepared.options.memory.push_back({m.data(), m.size() * 4, true, "m"});
   prepared.options.memory.push_back({l.data(), l.size() * 4, true, "l"});

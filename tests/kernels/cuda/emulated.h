@@ -1,5 +1,5 @@
-// Runs the CUDA attention kernels on the emulator over a Problem: all of it, or a shard of its keys or rows; used by the
-// kernels' tests.
+// Runs the CUDA attention kernels on the emulator over a Problem: all of it, or a shard of its keys or rows; used by
+// the kernels' tests.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The definition of merge and finish in plain C++, and the fold of nodes from many shards along the fixed tree; what the
-// law tests hold the kernels to.
+// The definition of merge and finish in plain C++, and the fold of nodes from many shards along the fixed tree; what
+// the law tests hold the kernels to.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -79,7 +79,8 @@ Answer PlainLoops(const Problem& p, const Tensors& t) {
       for (int64_t key = 0; key < p.tokens; ++key) {
         if (!p.Sees(position, key)) continue;
         double s = 0;
-        for (int d = 0; d < p.head_dim; ++d) s += element(t.q, row, p.q_heads, head, d) * element(t.k, key, p.kv_heads, kv_head, d);
+        for (int d = 0; d < p.head_dim; ++d)
+          s += element(t.q, row, p.q_heads, head, d) * element(t.k, key, p.kv_heads, kv_head, d);
         s *= static_cast<double>(p.scale());
         if (p.softcap > 0) s = p.softcap * std::tanh(s / p.softcap);
         if (p.alibi) s -= static_cast<double>(t.slopes[head]) * static_cast<double>(std::abs(key - position));

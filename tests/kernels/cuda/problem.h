@@ -1,5 +1,5 @@
-// A random attention problem for the CUDA kernels, its answer in float64 by plain loops, and memory laid out the ways the
-// kernels accept; used by their tests.
+// A random attention problem for the CUDA kernels, its answer in float64 by plain loops, and memory laid out the ways
+// the kernels accept; used by their tests.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ struct Problem {
 // Values of a problem. Keys that no row sees hold NaN, in K and V.
 struct Tensors {
   Tensors(const Problem& problem, uint64_t seed);
-  std::vector<uint16_t> q;     // [rows, q_heads, head_dim]
-  std::vector<uint16_t> k, v;  // [tokens, kv_heads, head_dim]
+  std::vector<uint16_t> q;           // [rows, q_heads, head_dim]
+  std::vector<uint16_t> k, v;        // [tokens, kv_heads, head_dim]
   std::vector<float> slopes, sinks;  // [q_heads]
 };
 

@@ -29,8 +29,8 @@ void CtaSync(CallSite site) {
 
 bool CtaSyncOr(bool mine, CallSite site) {
   Cta& cta = ThisCta();
-  // Said before the first barrier and read after it. Between the two nobody uses the other slot, so it can be cleared for
-  // the next call.
+  // Said before the first barrier and read after it. Between the two nobody uses the other slot, so it can be cleared
+  // for the next call.
   const int slot = static_cast<int>(cta.self().votes++ % 2);
   if (mine) cta.vote(slot) = true;
   ArriveAndWait(0, cta.threads(), site);

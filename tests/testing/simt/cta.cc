@@ -61,8 +61,7 @@ std::string Cta::Run(Stacks* stacks, const std::function<void()>& body) {
       progress |= RunEngines(false);
     }
     if (fault_.empty() && !progress && !RunEngines(true)) {
-      const bool anyone =
-          std::any_of(threads_.begin(), threads_.end(), [](const Thread& t) { return t.runnable(); });
+      const bool anyone = std::any_of(threads_.begin(), threads_.end(), [](const Thread& t) { return t.runnable(); });
       if (!anyone) fault_ = DescribeDeadlock();
     }
   }

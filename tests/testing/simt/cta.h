@@ -38,8 +38,8 @@ struct NamedBarrier {
 struct Thread {
   int index = 0;
   Fiber fiber;
-  CallSite site;                      // of the last wait
-  const uint64_t* word = nullptr;     // blocked while *word == value
+  CallSite site;                   // of the last wait
+  const uint64_t* word = nullptr;  // blocked while *word == value
   uint64_t value = 0;
   uint32_t epoch = 0;                 // CTA-wide barriers passed: what the race detector calls time
   uint32_t votes = 0;                 // CtaSyncOr calls
@@ -56,7 +56,8 @@ struct Engine {
 
 class Cta {
  public:
-  Cta(int index, int count, int threads, const Options& options, SharedMemory* shared, Counters* counters, uint64_t seed);
+  Cta(int index, int count, int threads, const Options& options, SharedMemory* shared, Counters* counters,
+      uint64_t seed);
 
   // Runs `body` once a thread. Returns what went wrong, or an empty string.
   std::string Run(Stacks* stacks, const std::function<void()>& body);
@@ -110,8 +111,8 @@ class Cta {
 // The CTA whose fiber is running.
 Cta& ThisCta();
 
-// Meets the other `members` of a warp or warpgroup at `site`; the last to arrive calls action(arguments of all). Members
-// that come from different sites are a divergent collective and end the launch.
+// Meets the other `members` of a warp or warpgroup at `site`; the last to arrive calls action(arguments of all).
+// Members that come from different sites are a divergent collective and end the launch.
 template <class Argument, class Action>
 void Collective(Rendezvous& meeting, int member, int members, Argument* argument, CallSite site, Action action) {
   Cta& cta = ThisCta();

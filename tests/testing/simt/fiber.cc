@@ -63,8 +63,7 @@ Stacks::Stacks(int count, size_t bytes_each) : bytes_each_(bytes_each) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   stride_ = bytes_each + page;
   total_ = stride_ * static_cast<size_t>(count) + page;
-  void* mapping =
-      mmap(nullptr, total_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* mapping = mmap(nullptr, total_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   RONDO_CHECK(mapping != MAP_FAILED);
   base_ = static_cast<char*>(mapping) + page;
   // A stack grows down: an overflow faults in the page below it.

@@ -18,9 +18,8 @@ std::string LineAfter(int line) { return "machine_test.cc:" + std::to_string(lin
 
 TEST(Machine, RunsEveryThreadOfEveryCta) {
   std::vector<int> seen(3 * 64, 0);
-  const simt::Report report = simt::Launch(3, 64, 0, {}, [&] {
-    gpu::Store(&seen[gpu::CtaIndex() * 64 + gpu::ThreadIndex()], gpu::CtaCount());
-  });
+  const simt::Report report = simt::Launch(
+      3, 64, 0, {}, [&] { gpu::Store(&seen[gpu::CtaIndex() * 64 + gpu::ThreadIndex()], gpu::CtaCount()); });
   EXPECT_EQ(report.fault, "");
   EXPECT_EQ(seen, std::vector<int>(3 * 64, 3));
 }
@@ -73,9 +72,10 @@ TEST(Machine, DeadlockNamesEveryPlaceWhereThreadsWait) {
     if (gpu::ThreadIndex() < 64) gpu::NamedBarrierSync(3, 64);
     gpu::CtaSync();
   };
-  EXPECT_THAT(simt::Launch(1, 128, 0, {}, kernel).fault,
-              AllOf(HasSubstr("deadlock in CTA 0"), HasSubstr("32 threads wait in NamedBarrierSync at " + LineAfter(line + 2)),
-                    HasSubstr("64 threads wait in CtaSync at " + LineAfter(line + 3)), HasSubstr("32 threads have ended")));
+  EXPECT_THAT(
+      simt::Launch(1, 128, 0, {}, kernel).fault,
+      AllOf(HasSubstr("deadlock in CTA 0"), HasSubstr("32 threads wait in NamedBarrierSync at " + LineAfter(line + 2)),
+            HasSubstr("64 threads wait in CtaSync at " + LineAfter(line + 3)), HasSubstr("32 threads have ended")));
 }
 
 TEST(Machine, DivergentCollectiveNamesBothPlaces) {
@@ -98,9 +98,10 @@ TEST(Machine, ReadBesideAMissingBarrierIsARace) {
     if (gpu::ThreadIndex() == 0) gpu::StoreShared(16, 1.0f);
     if (gpu::ThreadIndex() == 32) gpu::LoadShared<float>(16);
   };
-  EXPECT_THAT(simt::Launch(1, 64, 64, {}, kernel).fault,
-              AllOf(HasSubstr("race: read of shared address 16"), HasSubstr("written by warp 0"),
-                    HasSubstr("StoreShared at " + LineAfter(line + 1)), HasSubstr("LoadShared at " + LineAfter(line + 2))));
+  EXPECT_THAT(
+      simt::Launch(1, 64, 64, {}, kernel).fault,
+      AllOf(HasSubstr("race: read of shared address 16"), HasSubstr("written by warp 0"),
+            HasSubstr("StoreShared at " + LineAfter(line + 1)), HasSubstr("LoadShared at " + LineAfter(line + 2))));
   // The other order is a race as well.
   EXPECT_THAT(simt::Launch(1, 64, 64, {.schedule = simt::Schedule::kDescending}, kernel).fault,
               HasSubstr("race: write of shared address 16"));
@@ -170,7 +171,9 @@ TEST(Machine, GlobalAccessIsCheckedForRangeAlignmentAndPurpose) {
               HasSubstr("write to data, which is input"));
   EXPECT_THAT(simt::Launch(1, 32, 64, options, [] { gpu::CopyAsync16(0, &data[1], true); }).fault,
               HasSubstr("global address is not a multiple of 16"));
-  EXPECT_EQ(simt::Launch(1, 32, 64, options, [] { gpu::CopyAsync16(16 * gpu::LaneIndex() % 64, &data[8], false); }).fault, "");
+  EXPECT_EQ(
+      simt::Launch(1, 32, 64, options, [] { gpu::CopyAsync16(16 * gpu::LaneIndex() % 64, &data[8], false); }).fault,
+      "");
 }
 
 TEST(Machine, NamedBarrierCountsThoseThatOnlyArrive) {

@@ -1,5 +1,5 @@
-// ldmatrix and mma.sync.m16n8k16 of sm_80, lane by lane as the PTX ISA draws their fragments ("Matrix multiply-accumulate
-// operation using mma instruction", "Warp-level matrix load instruction: ldmatrix").
+// ldmatrix and mma.sync.m16n8k16 of sm_80, lane by lane as the PTX ISA draws their fragments ("Matrix
+// multiply-accumulate operation using mma instruction", "Warp-level matrix load instruction: ldmatrix").
 #pragma once
 
 #include <cstdint>

@@ -34,8 +34,8 @@ struct GlobalRange {
 struct Options {
   Schedule schedule = Schedule::kAscending;
   uint64_t seed = 1;
-  bool slow_copies = true;       // land at the last moment they may; else at the first
-  bool slow_tensor_core = true;  // the same for wgmma
+  bool slow_copies = true;               // land at the last moment they may; else at the first
+  bool slow_tensor_core = true;          // the same for wgmma
   std::vector<GlobalRange> memory = {};  // empty: not checked
   size_t stack_bytes = 64 << 10;
 };
@@ -47,8 +47,8 @@ struct Counters {
   uint64_t bank_conflicts = 0;  // additional passes of ldmatrix through shared memory
   uint64_t copied_bytes = 0;    // by cp.async and TMA, zero fill not counted
   uint64_t shuffles = 0;
-  uint64_t barriers = 0;        // arrivals of threads
-  uint64_t switches = 0;        // of fibers
+  uint64_t barriers = 0;  // arrivals of threads
+  uint64_t switches = 0;  // of fibers
 };
 
 }  // namespace rondo::simt

@@ -61,7 +61,8 @@ void SharedMemory::NoteRead(uint32_t address, size_t bytes, CallSite site) {
   const uint32_t epoch = MyEpoch();
   for (uint32_t i = address / kGranule; i <= (address + bytes - 1) / kGranule; ++i) {
     Granule& g = granules_[i];
-    if (g.write_epoch == epoch && g.write_warp != warp) Race(i * kGranule, "read", site, "written", g.write_warp, g.write_site);
+    if (g.write_epoch == epoch && g.write_warp != warp)
+      Race(i * kGranule, "read", site, "written", g.write_warp, g.write_site);
     g.read_warp = g.read_epoch == epoch && g.read_warp != warp ? kSeveral : warp;
     g.read_epoch = epoch;
     g.read_site = site;
@@ -73,15 +74,18 @@ void SharedMemory::NoteWrite(uint32_t address, size_t bytes, CallSite site) {
   const uint32_t epoch = MyEpoch();
   for (uint32_t i = address / kGranule; i <= (address + bytes - 1) / kGranule; ++i) {
     Granule& g = granules_[i];
-    if (g.write_epoch == epoch && g.write_warp != warp) Race(i * kGranule, "write", site, "written", g.write_warp, g.write_site);
-    if (g.read_epoch == epoch && g.read_warp != warp) Race(i * kGranule, "write", site, "read", g.read_warp, g.read_site);
+    if (g.write_epoch == epoch && g.write_warp != warp)
+      Race(i * kGranule, "write", site, "written", g.write_warp, g.write_site);
+    if (g.read_epoch == epoch && g.read_warp != warp)
+      Race(i * kGranule, "write", site, "read", g.read_warp, g.read_site);
     g.write_warp = warp;
     g.write_epoch = epoch;
     g.write_site = site;
   }
 }
 
-void SharedMemory::Race(uint32_t address, const char* now, CallSite site, const char* before, int warp, CallSite other) {
+void SharedMemory::Race(uint32_t address, const char* now, CallSite site, const char* before, int warp,
+                        CallSite other) {
   ThisCta().Fail("race: " + std::string(now) + " of shared address " + std::to_string(address) + ", " + before +
                      (warp == kSeveral ? " by several warps" : " by warp " + std::to_string(warp)) +
                      " since the last barrier, in " + other.ToString(),
@@ -102,7 +106,8 @@ void CheckGlobal(const void* address, size_t bytes, size_t alignment, bool write
       return;
     }
     if (begin >= first && begin <= first + range.bytes + 4096) {
-      nearest = ": byte " + std::to_string(begin - first) + " of the " + std::to_string(range.bytes) + " of " + range.name;
+      nearest =
+          ": byte " + std::to_string(begin - first) + " of the " + std::to_string(range.bytes) + " of " + range.name;
     }
   }
   cta.Fail("global address out of range" + nearest, site);

@@ -1,5 +1,5 @@
-// Shared memory of an emulated CTA: checked addresses, NaN where nothing was written, and a race detector. Used by every
-// primitive that touches shared memory.
+// Shared memory of an emulated CTA: checked addresses, NaN where nothing was written, and a race detector. Used by
+// every primitive that touches shared memory.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,12 @@ class SharedMemory {
   // The same without telling the race detector: for what mbarriers order.
   unsigned char* At(uint32_t address, size_t bytes, size_t alignment, CallSite site);
 
-  // Between two CTA-wide barriers no warp may touch what another warp writes. Holds only where CTA-wide barriers are the
-  // only order between warps; the first mbarrier or named barrier turns it off, and poison and schedules must do.
+  // Between two CTA-wide barriers no warp may touch what another warp writes. Holds only where CTA-wide barriers are
+  // the only order between warps; the first mbarrier or named barrier turns it off, and poison and schedules must do.
   void StopDetectingRaces() { detect_races_ = false; }
 
  private:
-  struct Granule {  // 4 bytes
+  struct Granule {                             // 4 bytes
     uint32_t write_epoch = 0, read_epoch = 0;  // 0: never
     int16_t write_warp = -1, read_warp = -1;   // kSeveral: more than one warp
     CallSite write_site, read_site;
@@ -38,7 +38,8 @@ class SharedMemory {
   static constexpr int16_t kSeveral = -2;
   void NoteRead(uint32_t address, size_t bytes, CallSite site);
   void NoteWrite(uint32_t address, size_t bytes, CallSite site);
-  [[noreturn]] void Race(uint32_t address, const char* now, CallSite site, const char* before, int warp, CallSite other);
+  [[noreturn]] void Race(uint32_t address, const char* now, CallSite site, const char* before, int warp,
+                         CallSite other);
 
   std::vector<unsigned char> storage_;
   unsigned char* base_;

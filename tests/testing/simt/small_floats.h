@@ -30,9 +30,9 @@ inline uint16_t FloatToFp16(float f) {
   const uint32_t u = std::bit_cast<uint32_t>(f);
   const auto sign = static_cast<uint16_t>((u >> 16) & 0x8000);
   const float a = std::fabs(f);
-  if (std::isnan(f)) return 0x7fff;                              // the NaN of cvt.rn.f16
+  if (std::isnan(f)) return 0x7fff;                                // the NaN of cvt.rn.f16
   if (a >= 65520.0f) return static_cast<uint16_t>(sign | 0x7c00);  // rounds past the largest half, 65504
-  if (a < 0x1p-14f) {                                            // denormal: a multiple of 2^-24
+  if (a < 0x1p-14f) {                                              // denormal: a multiple of 2^-24
     return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(a * 0x1p24f)));
   }
   const uint32_t rounded = std::bit_cast<uint32_t>(a) + 0xfff + ((u >> 13) & 1);
