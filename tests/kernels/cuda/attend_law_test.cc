@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/kernels/cuda/fold.h"
+#include "tests/kernels/cuda/same_bits.h"
 
 namespace rondo::cuda {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "tests/kernels/cuda/emulated_decode.h"
 #include "tests/kernels/cuda/fold.h"
+#include "tests/kernels/cuda/same_bits.h"
 
 namespace rondo::cuda {
 namespace {

@@ -2,8 +2,6 @@
 // the law tests hold the kernels to.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <vector>
 
 #include "tests/kernels/cuda/emulated.h"
@@ -18,8 +16,5 @@ Node FoldToRoot(int head_dim, std::vector<Node> nodes);
 
 // out and lse of a node without sinks, as the kernels finish.
 Finished Finish(int head_dim, const Node& node);
-
-// Equality of bits.
-testing::AssertionResult SameBits(const std::vector<float>& a, const std::vector<float>& b);
 
 }  // namespace rondo::cuda

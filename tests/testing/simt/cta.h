@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <source_location>
@@ -18,6 +19,7 @@ namespace rondo::simt {
 
 struct CopyQueue;   // copies.h
 struct WgmmaQueue;  // wgmma.h
+struct WgmmaProduct;
 
 inline constexpr int kWarp = 32;
 inline constexpr int kWarpgroup = 128;
@@ -33,6 +35,14 @@ struct Rendezvous {
 struct NamedBarrier {
   int arrived = 0;
   uint64_t generation = 0;
+};
+
+// mbarrier.h
+struct MbarrierState {
+  int count = 0;      // arrivals that end a phase
+  int pending = 0;    // of them, still to come
+  int64_t bytes = 0;  // expected and not yet here
+  uint64_t phase = 0;
 };
 
 struct Thread {
@@ -75,6 +85,9 @@ class Cta {
   Rendezvous& warpgroup() { return warpgroups_[running_->index / kWarpgroup]; }
   NamedBarrier& barrier(int id) { return barriers_[id]; }
   bool& vote(int i) { return votes_[i]; }  // CtaSyncOr's, used in turn
+  std::deque<MbarrierState>& mbarriers() { return mbarriers_; }
+  // Products the tensor core has not finished.
+  std::vector<std::shared_ptr<WgmmaProduct>>& wgmmas() { return products_; }
   // Returns once *word differs from `value`.
   void WaitWhile(const uint64_t* word, uint64_t value, CallSite site);
   // Under the random and greedy schedules, lets somebody else run here now and then.
@@ -101,6 +114,8 @@ class Cta {
   std::vector<Rendezvous> warps_, warpgroups_;
   std::array<NamedBarrier, 16> barriers_ = {};  // as many as the hardware has
   std::array<bool, 2> votes_ = {};
+  std::deque<MbarrierState> mbarriers_;  // stay where they are: threads wait for their phase
+  std::vector<std::shared_ptr<WgmmaProduct>> products_;
   std::vector<Engine> engines_;
   uint64_t now_ = 0;
   int turn_ = 0;
