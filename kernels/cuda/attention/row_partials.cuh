@@ -93,6 +93,7 @@ class RowPartials {
       }
       RONDO_UNROLL
       for (int n = 0; n < D / 8; ++n, from += C::kThreads) {
+        if (n % 4 == 0) gpu::WarpSync();  // no more than four loads ahead: o leaves few registers free
         const gpu::Float4 sums = gpu::Load(from);
         o[i][n][0] = merged[0].Join(sums.x, o[i][n][0]);
         o[i][n][1] = merged[0].Join(sums.y, o[i][n][1]);

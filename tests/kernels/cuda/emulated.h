@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ namespace rondo::cuda {
 
 // Canonical blocks of the instantiations under test: small, so that short sequences make deep trees.
 inline constexpr int64_t kTestBlock = 128;
+
+// What outputs hold before a kernel writes them.
+inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 // How keys lie in memory.
 enum class Layout {

@@ -1,7 +1,6 @@
 #include "tests/kernels/cuda/emulated_decode.h"
 
 #include <deque>
-#include <limits>
 
 #include "base/check.h"
 #include "kernels/cuda/attention/decode_mma.cuh"
@@ -11,8 +10,6 @@
 
 namespace rondo::cuda {
 namespace {
-
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 // Memory of nodes [nodes, rows, q_heads, head_dim], NaN until written.
 struct NodeMemory {
@@ -203,7 +200,7 @@ simt::Report MergeByKernel(int q_heads, Node* left, const Node& right) {
   const NodeArgs a = ArgsOf(q_heads, left);
   const NodeArgs b = ArgsOf(q_heads, &copy);
   const auto rows = static_cast<int64_t>(left->m.size()) / q_heads;
-  return simt::Launch(NodeCtas(right), kNodeThreads, 0, {}, [&] { MergeNodes<kNodeHeadDim>(a, b, rows, q_heads); });
+  return simt::Launch(NodeCtas(right), kNodeThreads, 0, {}, [&] { MergeNodesKernel<kNodeHeadDim>(a, b, rows, q_heads); });
 }
 
 Finished FinishByKernel(const Problem& p, const Tensors& t, const Node& root) {
@@ -214,7 +211,7 @@ Finished FinishByKernel(const Problem& p, const Tensors& t, const Node& root) {
   const OutputArgs output = Output(p, t, &finished);
   const auto rows = static_cast<int64_t>(root.m.size()) / p.q_heads;
   finished.report = simt::Launch(NodeCtas(root), kNodeThreads, 0, {},
-                                 [&] { FinishNodes<gpu::Bf16, kNodeHeadDim>(nodes, output, rows, p.q_heads); });
+                                 [&] { FinishNodesKernel<gpu::Bf16, kNodeHeadDim>(nodes, output, rows, p.q_heads); });
   return finished;
 }
 

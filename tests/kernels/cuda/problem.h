@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "kernels/cuda/attention/args.h"
+#include "kernels/cuda/attention/element_type.h"
 
 namespace rondo::cuda {
 
-enum class ElementType { kBf16, kFp16 };
+
 
 float ToFloat(ElementType type, uint16_t bits);
 uint16_t FromFloat(ElementType type, float value);

@@ -1,0 +1,30 @@
+# Finds nvcc for the CUDA kernels. Afterwards RONDO_CUDA_FOUND says whether they are built; without nvcc they are left out,
+# and everything else, their tests on the emulator included, is built as ever.
+set(RONDO_CUDA AUTO CACHE STRING "Build the CUDA kernels: AUTO (where nvcc is found), ON or OFF")
+set_property(CACHE RONDO_CUDA PROPERTY STRINGS AUTO ON OFF)
+
+set(RONDO_CUDA_FOUND FALSE)
+if(NOT RONDO_CUDA STREQUAL "OFF")
+  include(CheckLanguage)
+  # nvcc is often installed beside the PATH. CUDACXX, which CMake reads itself, goes first.
+  if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+    find_program(RONDO_NVCC nvcc HINTS /usr/local/cuda/bin)
+    if(RONDO_NVCC)
+      set(ENV{CUDACXX} ${RONDO_NVCC})
+    endif()
+  endif()
+  # The kernels' own folder says for which GPUs; this keeps CMake from choosing.
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES OFF)
+  endif()
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    enable_language(CUDA)
+    set(RONDO_CUDA_FOUND TRUE)
+    message(STATUS "CUDA kernels: nvcc ${CMAKE_CUDA_COMPILER_VERSION} at ${CMAKE_CUDA_COMPILER}")
+  elseif(RONDO_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "RONDO_CUDA is ON and no nvcc was found: set CUDACXX or CMAKE_CUDA_COMPILER to it, or RONDO_CUDA to OFF")
+  else()
+    message(STATUS "CUDA kernels: left out, no nvcc found")
+  endif()
+endif()

@@ -1,0 +1,76 @@
+// The plain functions of attention.h: checks, and the choice of the compiled kernel; and the kernels on nodes.
+#include "kernels/cuda/attention/attention.h"
+
+#include <algorithm>
+
+#include "kernels/cuda/attention/attend_config.h"
+#include "kernels/cuda/attention/attend_launch.cuh"
+#include "kernels/cuda/attention/attend_sizes.h"
+#include "kernels/cuda/attention/decode_launch.cuh"
+#include "kernels/cuda/attention/nodes.cuh"
+
+namespace rondo::cuda {
+namespace {
+
+template <int D>
+AttendPlan PlanFor(int64_t rows, int q_heads, int64_t blocks, int multiprocessors) {
+  using Config = AttendConfig<gpu::Bf16, D, WarpTiles(D)>;
+  const int64_t items = (rows + Config::kRows - 1) / Config::kRows * q_heads;
+  const int64_t ctas = std::min<int64_t>(items, int64_t{multiprocessors} * Config::kCtasPerMultiprocessor);
+  return {static_cast<int>(ctas), ScratchFloats<Config>(ctas, blocks) * 4};
+}
+
+// Calls f with the head size as a constant.
+template <class F>
+auto WithHeadDim(int head_dim, F f) {
+  switch (head_dim) {
+    case 64:
+      return f.template operator()<64>();
+    case 80:
+      return f.template operator()<80>();
+    case 96:
+      return f.template operator()<96>();
+    case 128:
+      return f.template operator()<128>();
+    default:
+      return f.template operator()<256>();
+  }
+}
+
+int64_t NodeCtas(int64_t rows, int heads) { return (rows * heads * 32 + kNodeThreads - 1) / kNodeThreads; }
+
+}  // namespace
+
+AttendPlan PlanAttend(int head_dim, int64_t rows, int q_heads, int64_t key_tokens, int multiprocessors) {
+  const int64_t blocks = (key_tokens + kBlockTokens - 1) / kBlockTokens;
+  return WithHeadDim(head_dim, [&]<int D>() { return PlanFor<D>(rows, q_heads, blocks, multiprocessors); });
+}
+
+std::string Attend(ElementType type, int head_dim, const AttentionArgs& args, const AttendPlan& plan, void* stream) {
+  if (std::string wrong = CheckAttention(head_dim, args); !wrong.empty()) return wrong;
+  return type == ElementType::kBf16 ? AttendBf16(head_dim, args, plan.ctas, stream)
+                                    : AttendFp16(head_dim, args, plan.ctas, stream);
+}
+
+std::string Decode(ElementType type, int head_dim, const DecodeArgs& args, int64_t items, void* stream) {
+  if (std::string wrong = CheckDecode(head_dim, args, items); !wrong.empty()) return wrong;
+  return type == ElementType::kBf16 ? DecodeBf16(head_dim, args, items, stream)
+                                    : DecodeFp16(head_dim, args, items, stream);
+}
+
+std::string MergeNodes(int head_dim, const NodeArgs& left, const NodeArgs& right, int64_t rows, int heads,
+                       void* stream) {
+  return WithHeadDim(head_dim, [&]<int D>() {
+    return LaunchKernel(MergeNodesKernel<D>, NodeCtas(rows, heads), kNodeThreads, 0, stream, left, right, rows, heads);
+  });
+}
+
+std::string FinishNodes(ElementType type, int head_dim, const NodeArgs& root, const OutputArgs& output, int64_t rows,
+                        int heads, void* stream) {
+  return WithHeadDim(head_dim, [&]<int D>() {
+    const auto kernel = type == ElementType::kBf16 ? FinishNodesKernel<gpu::Bf16, D> : FinishNodesKernel<gpu::Fp16, D>;
+    return LaunchKernel(kernel, NodeCtas(rows, heads), kNodeThreads, 0, stream, root, output, rows, heads);
+  });
+}
+
+}  // namespace rondo::cuda

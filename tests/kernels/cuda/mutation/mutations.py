@@ -1,0 +1,83 @@
+"""Mistakes one could make in the CUDA attention kernels. Each is (what, file, text, replacement); the text occurs in the
+file, and its first occurrence is replaced. run.py compiles and runs each; all must be found."""
+
+TILE = "attend_tile.cuh"
+ROWS = "row_partials.cuh"
+BLOCK = "decode_block.cuh"
+
+MUTATIONS = [
+    # Waits and barriers.
+    ("no wait for K", TILE, "gpu::WaitCopies<0>();\n    gpu::CtaSync();  // K is here", "gpu::CtaSync();  // K is here"),
+    ("no wait for V", TILE, "gpu::WaitCopies<0>();\n    bool row_by_row", "bool row_by_row"),
+    ("no barrier before K is read", TILE, "gpu::CtaSync();  // K is here", "// K is here"),
+    ("no barrier before V is read", TILE, "    } else {\n      gpu::CtaSync();\n    }", "    }"),
+    ("next K loaded before the barrier", TILE, "    bool row_by_row = false;\n    // V is here",
+     "    if (tile_begin + kKeyTile < keys_end_) LoadKeys(tile_begin + kKeyTile);\n    bool row_by_row = false;\n    // V is here"),
+    ("no barrier between tiles of rows", TILE, "    gpu::CtaSync();  // the next rows", "    // the next rows"),
+    ("a thread returns before a barrier", TILE, "    bool row_by_row = false;\n    NodeCursor",
+     "    if (gpu::ThreadIndex() == 5) return true;\n    bool row_by_row = false;\n    NodeCursor"),
+    ("a warp skips a barrier", TILE, "    gpu::CtaSync();  // K is here",
+     "    if (gpu::ThreadIndex() / 32 != 2) gpu::CtaSync();  // K is here"),
+    ("decode: no wait for the stage", BLOCK, "gpu::WaitCopies<C::kStages - 2>();", ""),
+    ("decode: waits for one stage too few", BLOCK, "gpu::WaitCopies<C::kStages - 2>();", "gpu::WaitCopies<C::kStages - 1>();"),
+    ("decode: no barrier before maxima are read", BLOCK, "    gpu::CtaSync();\n    RONDO_UNROLL\n    for (int half = 0; half < 2; ++half) {\n      float largest",
+     "    RONDO_UNROLL\n    for (int half = 0; half < 2; ++half) {\n      float largest"),
+    ("decode: no barrier before probabilities are read", BLOCK, "    gpu::CtaSync();\n  }\n\n  // l and the warp", "  }\n\n  // l and the warp"),
+    ("decode: loads into the stage in use", BLOCK, "stage > 0 ? stage - 1 : C::kStages - 1", "stage"),
+    # Layouts.
+    ("no swizzle", "shared_rows.cuh", "chunk ^ (row & 7)", "chunk"),
+    ("swizzle of four rows", "shared_rows.cuh", "chunk ^ (row & 7)", "chunk ^ (row & 3)"),
+    ("V not transposed", "values_product.cuh", "gpu::LoadMatrix4Transposed(v,", "gpu::LoadMatrix4(v,"),
+    ("K halves swapped", TILE, "[2 * pair], q[i], k[0], k[1]", "[2 * pair], q[i], k[0], k[2]"),
+    ("P registers swapped", "values_product.cuh", "a[1] = gpu::Pack<Element>(p[2 * step][2]", "a[2] = gpu::Pack<Element>(p[2 * step][2]"),
+    ("P pair reversed", "values_product.cuh", "(p[2 * step][0], p[2 * step][1])", "(p[2 * step][1], p[2 * step][0])"),
+    ("Q of the wrong warp", TILE, "TileRow(i) + lane % 16, 2 * step", "lane % 16, 2 * step"),
+    ("decode: columns of the wrong warp", BLOCK, "const int pair = i * C::kWarps + Warp();\n        if (D / 16 % C::kWarps != 0 && pair >= D / 16) break;\n        uint32_t v[4];",
+     "const int pair = i * C::kWarps + (Warp() ^ 1);\n        uint32_t v[4];"),
+    ("shared memory too small", TILE, "2 * Rows::Bytes(kKeyTile);", "2 * Rows::Bytes(kKeyTile) - 1024;"),
+    # Masks.
+    ("causal one key short", "masks.cuh", "Least(mask.visible_end, position + 1)", "Least(mask.visible_end, position)"),
+    ("causal one key too many", "masks.cuh", "Least(mask.visible_end, position + 1)", "Least(mask.visible_end, position + 2)"),
+    ("window one key too many", "masks.cuh", "position - mask.window + 1)", "position - mask.window)"),
+    ("window to the right one key too many", "masks.cuh", "position + mask.window)", "position + mask.window + 1)"),
+    ("interval includes its end", "masks.cuh", "key < end", "key <= end"),
+    ("edges not masked", TILE, "if (edge) {", "if (false) {"),
+    ("last row's edge forgotten", TILE, "tile_begin < last_row_begin_ || tile_begin + kKeyTile > first_row_end_", "tile_begin + kKeyTile > first_row_end_"),
+    ("unseen keys loaded", TILE, "keys_begin_ - tile_begin, keys_end_ - tile_begin, to)", "0, kKeyTile, to)"),
+    ("rows past the end loaded", TILE, "query.row_stride, 0, valid_rows_, SharedQ()", "query.row_stride, 0, C::kRows, SharedQ()"),
+    ("values that are not finite unnoticed", "values_check.cuh", "== kHigh;", "== 0;\n      any = false;"),
+    # Softmax.
+    ("maximum of half the quad", "scores.cuh", "return gpu::Max(x, gpu::ShuffleXor(x, 2));", "return x;"),
+    ("sum of half the quad", "scores.cuh", "return x + gpu::ShuffleXor(x, 2);", "return x;"),
+    ("maximum of the first column alone", "scores.cuh", "gpu::Max(s[tile][2 * half], s[tile][2 * half + 1])", "s[tile][2 * half]"),
+    ("maximum not an integer", "scores.cuh", "gpu::Max(m, gpu::Ceil(largest * factor))", "gpu::Max(m, largest * factor)"),
+    ("o not rescaled", ROWS, "o[i][n][j] *= rescale[j / 2];", ""),
+    ("o rescaled as the other row", ROWS, "o[i][n][j] *= rescale[j / 2];", "o[i][n][j] *= rescale[j % 2];"),
+    ("l not rescaled", "scores.cuh", "gpu::Fma(l, rescale,", "gpu::Fma(l, 1.0f,"),
+    ("l in another order", ROWS, "rows.l[half] = RaisedSum(rows.l[half], rescale[half], groups);",
+     "rows.l[half] = gpu::Fma(rows.l[half], rescale[half], ((groups[0] + groups[1]) + groups[2]) + groups[3]);"),
+    ("soft cap without its scale", "scores.cuh", "2.0f * scale / args.softcap", "2.0f * scale"),
+    ("ALiBi sign", "scores.cuh", "gpu::Fma(-slope[i / 2]", "gpu::Fma(slope[i / 2]"),
+    # The tree.
+    ("merge sides swapped", "softmax.cuh", "gpu::Fma(left, left_weight, right * right_weight)", "gpu::Fma(right, right_weight, left * left_weight)"),
+    ("merge without weights", "softmax.cuh", "left_weight = PowerOfTwo(left_m - m);", "left_weight = 1.0f;"),
+    ("identity not kept", "softmax.cuh", "take_right = left_l == 0.0f;", "take_right = false;"),
+    ("left to right instead of the tree", "tree_fold.cuh", "const int level = gpu::CountTrailingZeros(~static_cast<uint64_t>(block));", "const int level = 31;"),
+    ("a level too few", "tree_fold.cuh", "~static_cast<uint64_t>(block)", "~static_cast<uint64_t>(block / 2)"),
+    ("pending nodes of a CTA overlap another's", ROWS, "int64_t{slot} * gpu::CtaCount() + gpu::CtaIndex()", "int64_t{slot} + gpu::CtaIndex()"),
+    ("sums not cleared after a block", TILE, "partials.KeepPending(slot);\n          partials.Clear();", "partials.KeepPending(slot);"),
+    ("nodes too large", "tree_fold.cuh", "by_alignment < by_length ? by_alignment : by_length", "by_length"),
+    ("last node not stored", TILE, "more = node.end() < blocks;", "more = node.end() + 1 < blocks;"),
+    ("fold: spans of the wrong alignment", "fold_leaves.cuh", "first / (2 * span) * (2 * span); left + span < last", "first; left + span < last"),
+    ("fold: result not put back", "fold_leaves.cuh", "        Put(Greatest(left, first), result);", ""),
+    # The end.
+    ("sink ignored", "softmax.cuh", "if (sink != nullptr) {", "if (false) {"),
+    ("lse in units of log2", "softmax.cuh", "(m + gpu::Log2(l)) * kLn2", "m + gpu::Log2(l)"),
+    ("rows past the end written", ROWS, "if (row < valid_rows_) f(", "f("),
+    # Heads and items.
+    ("wrong KV head", TILE, "head_ / (args_.q_heads / args_.kv_heads)", "head_ % args_.kv_heads"),
+    ("a round of items lost", "attend_mma.cuh", "round % 2 == 0 ? gpu::CtaIndex() : ctas - 1 - gpu::CtaIndex()", "gpu::CtaIndex() * 2"),
+    ("decode: heads and tokens swapped", BLOCK, "{packed / group_, kv_head_ * group_ + packed % group_}", "{packed % group_, kv_head_ * group_ + packed / group_}"),
+    ("decode: block of the table ignored", BLOCK, "keys.block_offsets + block_)", "keys.block_offsets)"),
+    ("decode: sequence search off by one", "sequences.cuh", "if (begin(middle) <= index) {", "if (begin(middle) < index) {"),
+]

@@ -1,0 +1,129 @@
+// What a mutant of the CUDA kernels is put through: a few problems that between them reach every line. Prints what was
+// wrong and exits 1, or exits 0: a mistake that nobody noticed. Includes the sources it tests, to be compiled at once.
+#define RONDO_FEW_INSTANTIATIONS
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "tests/kernels/cuda/emulated.cc"
+#include "tests/kernels/cuda/emulated_decode.cc"
+#include "tests/kernels/cuda/fold.h"
+
+namespace rondo::cuda {
+namespace {
+
+void Found(const std::string& what) {
+  std::printf("%s\n", what.c_str());
+  std::exit(1);
+}
+
+void CheckReport(const simt::Report& report) {
+  if (!report.ok()) Found(report.fault);
+  if (report.counters.bank_conflicts != 0) Found("bank conflicts");
+}
+
+void CheckBits(const std::vector<float>& a, const std::vector<float>& b, const char* what) {
+  if (a.size() != b.size() || std::memcmp(a.data(), b.data(), a.size() * 4) != 0) Found(std::string("other bits: ") + what);
+}
+
+void CheckRight(const Problem& problem, const Tensors& tensors, const Finished& got, const char* what) {
+  CheckReport(got.report);
+  const Errors errors = Compare(PlainLoops(problem, tensors), got.out, got.lse);
+  if (!Acceptable(problem.type, errors)) Found(std::string("wrong ") + what + ": " + problem.Describe());
+}
+
+const Problem kProblems[] = {
+    {.q_heads = 2, .kv_heads = 1, .rows = 70, .first_position = 230, .tokens = 300, .amplitude = 3},
+    {.rows = 40, .first_position = 330, .tokens = 370, .window = 150},
+    {.rows = 40, .first_position = 100, .tokens = 140, .causal = false, .window = 30},
+    {.q_heads = 3, .rows = 20, .first_position = 50, .tokens = 70, .softcap = 5, .alibi = true, .sinks = true, .amplitude = 6},
+    {.rows = 20, .first_position = -10, .tokens = 40},
+};
+
+void CheckPrefill() {
+  for (const Problem& problem : kProblems) {
+    const Tensors tensors(problem, 1);
+    CheckRight(problem, tensors, AttendFinished(problem, tensors, {}), "prefill");
+  }
+  for (const simt::Options& options : simt::AllSchedules(2)) {
+    const Tensors tensors(kProblems[1], 2);
+    CheckRight(kProblems[1], tensors, AttendFinished(kProblems[1], tensors, {.options = options}), "prefill");
+  }
+}
+
+constexpr int64_t kLength = 7 * kTestBlock + 10;
+const Problem kLong{.q_heads = 2, .rows = 66, .first_position = kLength - 66, .tokens = kLength, .amplitude = 3};
+
+void CheckLaw() {
+  const Tensors tensors(kLong, 3);
+  const Finished whole = AttendFinished(kLong, tensors, {});
+  CheckRight(kLong, tensors, whole, "prefill");
+  std::vector<Node> nodes;
+  for (const BlockRange blocks : {BlockRange{0, 3}, {3, 8}}) {
+    Nodes part = AttendNodes(kLong, tensors, {.layout = Layout::kPages, .blocks = blocks});
+    CheckReport(part.report);
+    for (Node& node : part.nodes) nodes.push_back(std::move(node));
+  }
+  const Finished folded = Finish(kLong.head_dim, FoldToRoot(kLong.head_dim, std::move(nodes)));
+  CheckBits(folded.out, whole.out, "shards");
+  CheckBits(folded.lse, whole.lse, "shards");
+  const Finished row = AttendFinished(kLong, tensors, {.ctas = 1, .row_begin = 33, .row_end = 34});
+  CheckReport(row.report);
+  CheckBits(row.out, {whole.out.begin() + 33 * 128, whole.out.begin() + 34 * 128}, "a row alone");
+}
+
+void CheckNotFinite() {
+  const Problem problem{.rows = 10, .first_position = 30, .tokens = 40};
+  Tensors tensors(problem, 4);
+  tensors.v[35 * problem.head_dim] = 0x7f80;  // infinity, seen by rows 5 and up
+  const Finished got = AttendFinished(problem, tensors, {});
+  CheckReport(got.report);
+  for (int row = 0; row < 10; ++row) {
+    if (std::isfinite(got.out[row * problem.head_dim]) != (row < 5)) Found("infinite value in the wrong rows");
+  }
+  CheckBits(DecodeFinished({{&problem, &tensors, {}}}, {}).front().out, got.out, "decode of infinite values");
+}
+
+void CheckDecode() {
+  for (const Problem& problem : kProblems) {
+    Problem few = problem;
+    few.rows = 3;
+    few.first_position = problem.first_position + problem.rows - 3;
+    const Tensors tensors(few, 5);
+    const Finished got = DecodeFinished({{&few, &tensors, {}}}, {}).front();
+    CheckRight(few, tensors, got, "decode");
+    CheckBits(got.out, AttendFinished(few, tensors, {}).out, "decode and prefill");
+  }
+  Problem few = kLong;
+  few.q_heads = 4;
+  few.rows = 5;
+  few.first_position = kLength - 5;
+  const Tensors tensors(few, 6);
+  for (const simt::Options& options : simt::AllSchedules(7)) {
+    const Nodes nodes = DecodeNodes({{&few, &tensors, {.layout = Layout::kPages, .blocks = {5, 8}}}}, options).front();
+    CheckReport(nodes.report);
+    const Nodes expected = AttendNodes(few, tensors, {.blocks = {5, 8}});
+    for (size_t i = 0; i < nodes.nodes.size(); ++i) {
+      CheckBits(nodes.nodes[i].o, expected.nodes[i].o, "nodes of decode and prefill");
+      CheckBits(nodes.nodes[i].l, expected.nodes[i].l, "nodes of decode and prefill");
+    }
+  }
+  // Two sequences and a deep tree.
+  const Finished whole = AttendFinished(few, tensors, {});
+  for (const Finished& got : DecodeFinished({{&few, &tensors, {}}, {&few, &tensors, {}}}, {})) {
+    CheckReport(got.report);
+    CheckBits(got.out, whole.out, "decode of two sequences");
+  }
+}
+
+}  // namespace
+}  // namespace rondo::cuda
+
+int main() {
+  rondo::cuda::CheckPrefill();
+  rondo::cuda::CheckLaw();
+  rondo::cuda::CheckNotFinite();
+  rondo::cuda::CheckDecode();
+  return 0;
+}
