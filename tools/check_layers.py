@@ -15,6 +15,7 @@ ALLOWED = {
     "include/rondo": ["rondo/"],
     "base": ["rondo/", "base/"],
     "kernels": ["rondo/", "base/", "kernels/"],
+    "kernels/cuda": ["rondo/", "base/", "kernels/cuda/"],
     "model": ["rondo/", "base/", "model/", "kernels/fold_nodes.h", "kernels/rope_table.h"],
     "model/gguf": ["rondo/", "base/", "model/gguf/"],
     "model/tokenizer": ["rondo/", "base/", "model/gguf/", "model/tokenizer/"],
@@ -78,7 +79,7 @@ def main():
     bad = 0
     for top in ("include", "base", "kernels", "model", "worker", "coordinator", "cli"):
         for file in sorted((ROOT / top).rglob("*")):
-            if file.suffix not in (".h", ".cc"):
+            if file.suffix not in (".h", ".cc", ".cuh", ".cu"):
                 continue
             files += 1
             path = file.relative_to(ROOT).as_posix()
