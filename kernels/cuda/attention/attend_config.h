@@ -8,12 +8,15 @@
 
 namespace rondo::cuda {
 
-// kWarpTiles: 16-row tiles a warp holds. Two halve the shared-memory traffic of K and V, which bounds mma.sync, but the
-// registers of D = 256 allow one. kBlock is kBlockTokens except in tests.
+// kWarpTilesOfWarp: 16-row tiles a warp holds (attend_sizes.h). kBlock is kBlockTokens except in tests.
 template <class E, int D, int kWarpTilesOfWarp, int kBlock = kBlockTokens>
 struct AttendConfig {
   using Element = E;
   static constexpr int kHeadDim = D;
+  // Columns of V that one CTA sums. D = 256 is shared by two CTAs, which both compute the scores: one alone would need
+  // 128 registers for o and spill others.
+  static constexpr int kValueDim = D <= 128 ? D : 128;
+  static constexpr int kValueParts = D / kValueDim;
   static constexpr int kWarpTiles = kWarpTilesOfWarp;
   static constexpr int kBlockTokensOfTree = kBlock;
   static constexpr int kWarps = 4;
@@ -21,8 +24,8 @@ struct AttendConfig {
   static constexpr int kRows = kWarps * kWarpTiles * 16;
   static constexpr int kCtasPerMultiprocessor = 2;
   // A pending node: o, and m and l padded to a Float4 a lane and 16-row tile.
-  static constexpr int64_t kPendingFloats = int64_t{kRows} * D + int64_t{kThreads} * kWarpTiles * 4;
-  static_assert(D % 16 == 0 && kBlock % 64 == 0);
+  static constexpr int64_t kPendingFloats = int64_t{kRows} * kValueDim + int64_t{kThreads} * kWarpTiles * 4;
+  static_assert(D % 16 == 0 && D % kValueDim == 0 && kBlock % 64 == 0);
 };
 
 // The most nodes ever pending over a run of this many blocks: one for each bit of the blocks before, and one for the

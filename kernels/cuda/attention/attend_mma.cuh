@@ -23,19 +23,21 @@ RONDO_KERNEL(C::kThreads, C::kCtasPerMultiprocessor)
 AttendMma(RONDO_GRID_CONSTANT const AttentionArgs args) {
   const int rows = static_cast<int>(args.query.rows);
   const int tiles = (rows + C::kRows - 1) / C::kRows;
-  const int items = tiles * args.q_heads;
+  const int columns = args.q_heads * C::kValueParts;  // heads, and parts of their values
+  const int items = tiles * columns;
   const int ctas = gpu::CtaCount();
   for (int round = 0; round * int64_t{ctas} < items; ++round) {
     const int seat = round % 2 == 0 ? gpu::CtaIndex() : ctas - 1 - gpu::CtaIndex();
     const int64_t item = round * int64_t{ctas} + seat;
     if (item >= items) continue;
     // Heads that share keys run side by side and find them in L2.
-    const int head = static_cast<int>(item) % args.q_heads;
-    const int begin = (tiles - 1 - static_cast<int>(item) / args.q_heads) * C::kRows;
+    const int head = static_cast<int>(item) % columns / C::kValueParts;
+    const int part = static_cast<int>(item) % C::kValueParts;
+    const int begin = (tiles - 1 - static_cast<int>(item) / columns) * C::kRows;
     const int end = begin + C::kRows < rows ? begin + C::kRows : rows;
     int step = end - begin;  // all rows at once; should that fail, all over again with one at a time
     for (int row = begin; row < end;) {
-      AttendTile<C> tile(args, head, row, step);
+      AttendTile<C> tile(args, head, part, row, step);
       if (tile.Run()) {
         row += step;
       } else {

@@ -3,7 +3,8 @@
 
 namespace rondo::cuda {
 
-// Two at D = 64. At D = 128 two would want 128 registers for o and 64 for scores beside some 70 others, of 255.
-constexpr int WarpTiles(int head_dim) { return head_dim == 64 ? 2 : 1; }
+// Two halve the shared-memory traffic of K and V, which bounds mma.sync; ptxas (13.0) spills a few registers at D = 64
+// with two, and hundreds of bytes at D = 128.
+constexpr int WarpTiles(int /*head_dim*/) { return 1; }
 
 }  // namespace rondo::cuda

@@ -17,12 +17,13 @@ class AttendTile {
   static constexpr int D = C::kHeadDim;
   static constexpr int64_t kBlock = C::kBlockTokensOfTree;
   using Rows = SharedRows<D>;
+  using ValueRows = SharedRows<C::kValueDim>;
   // Q stays; K and V of one tile of keys take turns with the products: V arrives while scores are computed, the next K
   // while values are summed. Small enough for two CTAs a multiprocessor, which fill each other's waits.
-  static constexpr int kSharedBytes = Rows::Bytes(C::kRows) + 2 * Rows::Bytes(kKeyTile);
+  static constexpr int kSharedBytes = Rows::Bytes(C::kRows) + Rows::Bytes(kKeyTile) + ValueRows::Bytes(kKeyTile);
 
-  RONDO_DEVICE AttendTile(const AttentionArgs& args, int head, int first_row, int valid_rows)
-      : args_(args), head_(head), first_row_(first_row), valid_rows_(valid_rows) {
+  RONDO_DEVICE AttendTile(const AttentionArgs& args, int head, int part, int first_row, int valid_rows)
+      : args_(args), head_(head), part_(part), first_row_(first_row), valid_rows_(valid_rows) {
     const int64_t first = Position(0);
     const int64_t last = Position(valid_rows - 1);
     keys_begin_ = InThisRun(VisibleBegin(args.mask, first));
@@ -35,7 +36,7 @@ class AttendTile {
   RONDO_DEVICE bool Run() {
     const bool finish = args_.output.out != nullptr;
     const int blocks = static_cast<int>((args_.keys.tokens + kBlock - 1) / kBlock);
-    RowPartials<C> partials(args_, head_, first_row_, valid_rows_);
+    RowPartials<C> partials(args_, head_, part_, first_row_, valid_rows_);
     int keys = keys_begin_ / kKeyTile * kKeyTile;
     if (keys_begin_ < keys_end_) {
       LoadQueries();
@@ -101,12 +102,15 @@ class AttendTile {
   }
 
   // Keys no row of the tile sees are zeros: they may be past the end of the tensor, and their values NaN.
-  RONDO_DEVICE void LoadTile(const void* tensor, int tile_begin, gpu::Shared to) {
-    Rows::template CopyFrom<kKeyTile, C::kThreads>(RowsAt(tensor, tile_begin), args_.keys.row_stride,
-                                                   keys_begin_ - tile_begin, keys_end_ - tile_begin, to);
+  RONDO_DEVICE void LoadKeys(int tile_begin) {
+    Rows::template CopyFrom<kKeyTile, C::kThreads>(RowsAt(args_.keys.k, tile_begin), args_.keys.row_stride,
+                                                   keys_begin_ - tile_begin, keys_end_ - tile_begin, SharedK());
   }
-  RONDO_DEVICE void LoadKeys(int tile_begin) { LoadTile(args_.keys.k, tile_begin, SharedK()); }
-  RONDO_DEVICE void LoadValues(int tile_begin) { LoadTile(args_.keys.v, tile_begin, SharedV()); }
+  RONDO_DEVICE void LoadValues(int tile_begin) {
+    const uint16_t* columns = RowsAt(args_.keys.v, tile_begin) + part_ * C::kValueDim;
+    ValueRows::template CopyFrom<kKeyTile, C::kThreads>(columns, args_.keys.row_stride, keys_begin_ - tile_begin,
+                                                        keys_end_ - tile_begin, SharedV());
+  }
 
   RONDO_DEVICE static gpu::Shared SharedQ() { return gpu::SharedMemory(); }
   RONDO_DEVICE static gpu::Shared SharedK() { return SharedQ() + Rows::Bytes(C::kRows); }
@@ -168,7 +172,7 @@ class AttendTile {
     bool row_by_row = false;
     // V is here, and nobody reads this K any more.
     if (IsMixed(tile_begin)) {
-      row_by_row = gpu::CtaSyncOr(AnyNotFinite<typename C::Element, D, C::kThreads>(SharedV()));
+      row_by_row = gpu::CtaSyncOr(AnyNotFinite<typename C::Element, C::kValueDim, C::kThreads>(SharedV()));
     } else {
       gpu::CtaSync();
     }
@@ -212,6 +216,7 @@ class AttendTile {
 
   const AttentionArgs& args_;
   const int head_;
+  const int part_;  // of the values' columns
   const int first_row_;
   const int valid_rows_;
   int keys_begin_, keys_end_;  // what the rows together see of the run

@@ -1,11 +1,10 @@
 // The plain functions of attention.h: checks, and the choice of the compiled kernel; and the kernels on nodes.
-#include "kernels/cuda/attention/attention.h"
-
 #include <algorithm>
 
 #include "kernels/cuda/attention/attend_config.h"
 #include "kernels/cuda/attention/attend_launch.cuh"
 #include "kernels/cuda/attention/attend_sizes.h"
+#include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/decode_launch.cuh"
 #include "kernels/cuda/attention/nodes.cuh"
 
@@ -15,7 +14,7 @@ namespace {
 template <int D>
 AttendPlan PlanFor(int64_t rows, int q_heads, int64_t blocks, int multiprocessors) {
   using Config = AttendConfig<gpu::Bf16, D, WarpTiles(D)>;
-  const int64_t items = (rows + Config::kRows - 1) / Config::kRows * q_heads;
+  const int64_t items = (rows + Config::kRows - 1) / Config::kRows * q_heads * Config::kValueParts;
   const int64_t ctas = std::min<int64_t>(items, int64_t{multiprocessors} * Config::kCtasPerMultiprocessor);
   return {static_cast<int>(ctas), ScratchFloats<Config>(ctas, blocks) * 4};
 }

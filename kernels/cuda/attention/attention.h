@@ -28,7 +28,8 @@ std::string Attend(ElementType type, int head_dim, const AttentionArgs& args, co
 std::string Decode(ElementType type, int head_dim, const DecodeArgs& args, int64_t items, void* stream);
 
 // left <- merge(left, right), where right covers the blocks after left's; the first node of each is meant.
-std::string MergeNodes(int head_dim, const NodeArgs& left, const NodeArgs& right, int64_t rows, int heads, void* stream);
+std::string MergeNodes(int head_dim, const NodeArgs& left, const NodeArgs& right, int64_t rows, int heads,
+                       void* stream);
 
 // Finished rows of a root. `type` is that of output.out where it is not float.
 std::string FinishNodes(ElementType type, int head_dim, const NodeArgs& root, const OutputArgs& output, int64_t rows,

@@ -18,7 +18,8 @@ RONDO_DEVICE bool RowOfWarp(int64_t rows, int heads, int64_t* row, int* head) {
 // left <- merge(left, right); right covers the blocks after left's. The first node of each is meant.
 template <int D>
 RONDO_KERNEL(kNodeThreads, 1)
-MergeNodesKernel(RONDO_GRID_CONSTANT const NodeArgs left, RONDO_GRID_CONSTANT const NodeArgs right, int64_t rows, int heads) {
+MergeNodesKernel(RONDO_GRID_CONSTANT const NodeArgs left, RONDO_GRID_CONSTANT const NodeArgs right, int64_t rows,
+                 int heads) {
   int64_t row;
   int head;
   if (!RowOfWarp(rows, heads, &row, &head)) return;
@@ -34,7 +35,7 @@ MergeNodesKernel(RONDO_GRID_CONSTANT const NodeArgs left, RONDO_GRID_CONSTANT co
 template <class Element, int D>
 RONDO_KERNEL(kNodeThreads, 1)
 FinishNodesKernel(RONDO_GRID_CONSTANT const NodeArgs root, RONDO_GRID_CONSTANT const OutputArgs output, int64_t rows,
-            int heads) {
+                  int heads) {
   int64_t row;
   int head;
   if (!RowOfWarp(rows, heads, &row, &head)) return;

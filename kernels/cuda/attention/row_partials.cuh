@@ -12,10 +12,10 @@ namespace rondo::cuda {
 template <class C>
 class RowPartials {
  public:
-  static constexpr int D = C::kHeadDim;
+  static constexpr int D = C::kValueDim;
 
-  RONDO_DEVICE RowPartials(const AttentionArgs& args, int head, int first_row, int valid_rows)
-      : args_(args), head_(head), first_row_(first_row), valid_rows_(valid_rows) {}
+  RONDO_DEVICE RowPartials(const AttentionArgs& args, int head, int part, int first_row, int valid_rows)
+      : args_(args), head_(head), part_(part), first_row_(first_row), valid_rows_(valid_rows) {}
 
   float o[C::kWarpTiles][D / 8][4];
 
@@ -107,9 +107,10 @@ class RowPartials {
   RONDO_DEVICE void Store(int index) {
     ForEachRow([&](int i, int half, int64_t row) {
       const NodeWriter node(args_.nodes, index, row, head_);
-      if (gpu::LaneIndex() % 4 == 0) node.StoreState(rows_[i].m[half], rows_[i].l[half]);
+      if (part_ == 0 && gpu::LaneIndex() % 4 == 0) node.StoreState(rows_[i].m[half], rows_[i].l[half]);
       RONDO_UNROLL
-      for (int n = 0; n < D / 8; ++n) node.StoreSums(LaneColumn(n, 0), o[i][n][2 * half], o[i][n][2 * half + 1]);
+      for (int n = 0; n < D / 8; ++n)
+        node.StoreSums(part_ * D + LaneColumn(n, 0), o[i][n][2 * half], o[i][n][2 * half + 1]);
     });
   }
 
@@ -119,10 +120,11 @@ class RowPartials {
     ForEachRow([&](int i, int half, int64_t row) {
       const FinishedRow finished(rows_[i].m[half], rows_[i].l[half], sink);
       const RowWriter<typename C::Element> out(args_.output, row, head_);
-      if (gpu::LaneIndex() % 4 == 0) out.StoreLse(finished.lse);
+      if (part_ == 0 && gpu::LaneIndex() % 4 == 0) out.StoreLse(finished.lse);
       RONDO_UNROLL
       for (int n = 0; n < D / 8; ++n) {
-        out.StorePair(LaneColumn(n, 0), o[i][n][2 * half] * finished.inverse, o[i][n][2 * half + 1] * finished.inverse);
+        out.StorePair(part_ * D + LaneColumn(n, 0), o[i][n][2 * half] * finished.inverse,
+                      o[i][n][2 * half + 1] * finished.inverse);
       }
     });
   }
@@ -149,6 +151,7 @@ class RowPartials {
 
   const AttentionArgs& args_;
   const int head_;
+  const int part_;  // of the values' columns; part 0 stores m, l and lse
   const int first_row_;
   const int valid_rows_;
   RunningRows rows_[C::kWarpTiles];

@@ -9,7 +9,7 @@ namespace rondo::cuda {
 
 template <class C>
 struct ValuesProduct {
-  static constexpr int D = C::kHeadDim;
+  static constexpr int D = C::kValueDim;
   using Rows = SharedRows<D>;
   using Element = typename C::Element;
   using Probabilities = float[C::kWarpTiles][kKeyTile / 8][4];

@@ -19,7 +19,8 @@ AttentionArgs Good() {
   args.kv_heads = 2;
   args.score.scale = 0.125f;
   args.query = {.q = memory, .row_stride = 512, .head_stride = 64, .rows = 10};
-  args.keys = {.k = memory, .v = memory, .row_stride = 128, .head_stride = 64, .block_stride = 4096 * 128, .tokens = 10};
+  args.keys = {
+      .k = memory, .v = memory, .row_stride = 128, .head_stride = 64, .block_stride = 4096 * 128, .tokens = 10};
   return args;
 }
 
@@ -46,8 +47,10 @@ TEST(CheckArgs, BadOnesNameFieldValueAndLimit) {
   EXPECT_EQ(with([](AttentionArgs* a) { a->mask.window = -5; }), "window is -5, must be 0 or above");
   EXPECT_THAT(with([](AttentionArgs* a) { a->query.rows = int64_t{1} << 29; }), HasSubstr("rows is 536870912"));
   EXPECT_THAT(with([](AttentionArgs* a) { a->keys.tokens = int64_t{1} << 31; }), HasSubstr("tokens is 2147483648"));
-  EXPECT_EQ(with([](AttentionArgs* a) { a->query.row_stride = 516; }), "q row_stride is 516, must be a multiple of 8 elements");
-  EXPECT_EQ(with([](AttentionArgs* a) { a->keys.head_stride = 60; }), "k head_stride is 60, must be a multiple of 8 elements");
+  EXPECT_EQ(with([](AttentionArgs* a) { a->query.row_stride = 516; }),
+            "q row_stride is 516, must be a multiple of 8 elements");
+  EXPECT_EQ(with([](AttentionArgs* a) { a->keys.head_stride = 60; }),
+            "k head_stride is 60, must be a multiple of 8 elements");
   EXPECT_EQ(with([](AttentionArgs* a) { a->keys.v = memory + 1; }), "v is not aligned to 16 bytes");
   EXPECT_EQ(with([](AttentionArgs* a) { a->keys.first_block = -1; }), "first_block is -1, must be 0 or above");
 }

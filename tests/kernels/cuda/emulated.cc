@@ -1,6 +1,5 @@
 #include "tests/kernels/cuda/emulated.h"
 
-
 #include "base/check.h"
 #include "kernels/cuda/attention/attend_mma.cuh"
 #include "tests/kernels/cuda/key_memory.h"

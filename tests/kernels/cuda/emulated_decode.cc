@@ -200,7 +200,8 @@ simt::Report MergeByKernel(int q_heads, Node* left, const Node& right) {
   const NodeArgs a = ArgsOf(q_heads, left);
   const NodeArgs b = ArgsOf(q_heads, &copy);
   const auto rows = static_cast<int64_t>(left->m.size()) / q_heads;
-  return simt::Launch(NodeCtas(right), kNodeThreads, 0, {}, [&] { MergeNodesKernel<kNodeHeadDim>(a, b, rows, q_heads); });
+  return simt::Launch(NodeCtas(right), kNodeThreads, 0, {},
+                      [&] { MergeNodesKernel<kNodeHeadDim>(a, b, rows, q_heads); });
 }
 
 Finished FinishByKernel(const Problem& p, const Tensors& t, const Node& root) {

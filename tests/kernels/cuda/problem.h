@@ -12,8 +12,6 @@
 
 namespace rondo::cuda {
 
-
-
 float ToFloat(ElementType type, uint16_t bits);
 uint16_t FromFloat(ElementType type, float value);
 

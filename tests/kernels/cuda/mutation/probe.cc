@@ -24,7 +24,8 @@ void CheckReport(const simt::Report& report) {
 }
 
 void CheckBits(const std::vector<float>& a, const std::vector<float>& b, const char* what) {
-  if (a.size() != b.size() || std::memcmp(a.data(), b.data(), a.size() * 4) != 0) Found(std::string("other bits: ") + what);
+  if (a.size() != b.size() || std::memcmp(a.data(), b.data(), a.size() * 4) != 0)
+    Found(std::string("other bits: ") + what);
 }
 
 void CheckRight(const Problem& problem, const Tensors& tensors, const Finished& got, const char* what) {
@@ -37,7 +38,14 @@ const Problem kProblems[] = {
     {.q_heads = 2, .kv_heads = 1, .rows = 70, .first_position = 230, .tokens = 300, .amplitude = 3},
     {.rows = 40, .first_position = 330, .tokens = 370, .window = 150},
     {.rows = 40, .first_position = 100, .tokens = 140, .causal = false, .window = 30},
-    {.q_heads = 3, .rows = 20, .first_position = 50, .tokens = 70, .softcap = 5, .alibi = true, .sinks = true, .amplitude = 6},
+    {.q_heads = 3,
+     .rows = 20,
+     .first_position = 50,
+     .tokens = 70,
+     .softcap = 5,
+     .alibi = true,
+     .sinks = true,
+     .amplitude = 6},
     {.rows = 20, .first_position = -10, .tokens = 40},
 };
 
