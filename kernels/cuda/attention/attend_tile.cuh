@@ -193,7 +193,9 @@ class AttendTile {
       }
     }
     const int lane = gpu::LaneIndex();
-    RONDO_UNROLL
+    // Sixteen steps unrolled keep more addresses than there are registers.
+    constexpr int kUnroll = D <= 128 ? D / 16 : 1;
+    RONDO_UNROLL_BY(kUnroll)
     for (int step = 0; step < D / 16; ++step) {
       uint32_t q[C::kWarpTiles][4];
       RONDO_UNROLL

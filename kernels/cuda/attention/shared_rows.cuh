@@ -32,7 +32,7 @@ struct SharedRows {
     const int first = gpu::ThreadIndex() / kChunks;
     if (kThreads % kChunks != 0 && first >= kRowsAtOnce) return;
     const uint16_t* source = from + first * row_stride + chunk * kChunkElements;
-    RONDO_UNROLL
+    RONDO_UNROLL_BY(4)  // more need registers that attention does not have
     for (int pass = 0; pass < (kRows + kRowsAtOnce - 1) / kRowsAtOnce; ++pass) {
       const int row = first + pass * kRowsAtOnce;
       if (kRows % kRowsAtOnce != 0 && row >= kRows) return;

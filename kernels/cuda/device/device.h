@@ -7,6 +7,7 @@
 // Both sides declare, in rondo::gpu:
 //
 //   RONDO_KERNEL(threads, ctas_per_multiprocessor) Name(args)   a kernel; RONDO_DEVICE a function it calls
+//   RONDO_UNROLL RONDO_UNROLL_BY(times)                         before a loop
 //   ThreadIndex LaneIndex CtaIndex CtaCount SharedMemory        where am I; the first shared address
 //   CtaSync CtaSyncOr WarpSync WarpAny ShuffleXor NamedBarrierSync NamedBarrierArrive
 //   Load Store LoadShared StoreShared                           plain memory; a Shared is a 32-bit shared address

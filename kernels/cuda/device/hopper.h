@@ -1,5 +1,5 @@
-// The primitives of sm_90 beside those of device.h: mbarriers, TMA with 128-byte swizzle, wgmma. Same rule: the include
-// path decides between PTX and the emulator. In rondo::gpu:
+// The primitives of sm_90 beside those of device.h: mbarriers, TMA with 128-byte swizzle, wgmma, for kernels of sm_90a.
+// Same rule: the include path decides. Only the emulator's side exists; the first kernel brings the other. In rondo::gpu:
 //
 //   MbarrierInit MbarrierArrive MbarrierArriveExpect MbarrierWait FenceMbarrierInit
 //   TensorMap TmaLoad2 TmaLoad3                    copies that count their bytes at an mbarrier

@@ -44,6 +44,8 @@ TEST(AttendOracle, EveryMask) {
 
 TEST(AttendOracle, SoftCapAlibiAndSinks) {
   ExpectRight({.q_heads = 2, .rows = 60, .first_position = 100, .tokens = 160, .softcap = 5, .amplitude = 6});
+  ExpectRight({.rows = 60, .first_position = 100, .tokens = 160, .softcap = 1e6f});
+  ExpectRight({.rows = 60, .first_position = 100, .tokens = 160, .softcap = 1e-3f});
   ExpectRight({.q_heads = 4, .rows = 60, .first_position = 200, .tokens = 260, .alibi = true});
   ExpectRight({.q_heads = 3, .rows = 60, .first_position = 100, .tokens = 160, .sinks = true});
   ExpectRight({.q_heads = 3,

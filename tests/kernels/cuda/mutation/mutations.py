@@ -34,16 +34,16 @@ MUTATIONS = [
     ("Q of the wrong warp", TILE, "TileRow(i) + lane % 16, 2 * step", "lane % 16, 2 * step"),
     ("decode: columns of the wrong warp", BLOCK, "const int pair = i * C::kWarps + Warp();\n        if (D / 16 % C::kWarps != 0 && pair >= D / 16) break;\n        uint32_t v[4];",
      "const int pair = i * C::kWarps + (Warp() ^ 1);\n        uint32_t v[4];"),
-    ("shared memory too small", TILE, "2 * Rows::Bytes(kKeyTile);", "2 * Rows::Bytes(kKeyTile) - 1024;"),
+    ("shared memory too small", TILE, "ValueRows::Bytes(kKeyTile);", "ValueRows::Bytes(kKeyTile) - 1024;"),
     # Masks.
     ("causal one key short", "masks.cuh", "Least(mask.visible_end, position + 1)", "Least(mask.visible_end, position)"),
     ("causal one key too many", "masks.cuh", "Least(mask.visible_end, position + 1)", "Least(mask.visible_end, position + 2)"),
     ("window one key too many", "masks.cuh", "position - mask.window + 1)", "position - mask.window)"),
     ("window to the right one key too many", "masks.cuh", "position + mask.window)", "position + mask.window + 1)"),
     ("interval includes its end", "masks.cuh", "key < end", "key <= end"),
-    ("edges not masked", TILE, "if (edge) {", "if (false) {"),
+    ("edges not masked", TILE, "if (edge)", "if (false)"),
     ("last row's edge forgotten", TILE, "tile_begin < last_row_begin_ || tile_begin + kKeyTile > first_row_end_", "tile_begin + kKeyTile > first_row_end_"),
-    ("unseen keys loaded", TILE, "keys_begin_ - tile_begin, keys_end_ - tile_begin, to)", "0, kKeyTile, to)"),
+    ("unseen keys loaded", TILE, "keys_begin_ - tile_begin,\n                                                        keys_end_ - tile_begin, SharedV());", "0, kKeyTile, SharedV());"),
     ("rows past the end loaded", TILE, "query.row_stride, 0, valid_rows_, SharedQ()", "query.row_stride, 0, C::kRows, SharedQ()"),
     ("values that are not finite unnoticed", "values_check.cuh", "== kHigh;", "== 0;\n      any = false;"),
     # Softmax.
@@ -56,7 +56,7 @@ MUTATIONS = [
     ("l not rescaled", "scores.cuh", "gpu::Fma(l, rescale,", "gpu::Fma(l, 1.0f,"),
     ("l in another order", ROWS, "rows.l[half] = RaisedSum(rows.l[half], rescale[half], groups);",
      "rows.l[half] = gpu::Fma(rows.l[half], rescale[half], ((groups[0] + groups[1]) + groups[2]) + groups[3]);"),
-    ("soft cap without its scale", "scores.cuh", "2.0f * scale / args.softcap", "2.0f * scale"),
+    ("soft cap without its scale", "scores.cuh", "args.scale / args.softcap", "1.0f / args.softcap"),
     ("ALiBi sign", "scores.cuh", "gpu::Fma(-slope[i / 2]", "gpu::Fma(slope[i / 2]"),
     # The tree.
     ("merge sides swapped", "softmax.cuh", "gpu::Fma(left, left_weight, right * right_weight)", "gpu::Fma(right, right_weight, left * left_weight)"),

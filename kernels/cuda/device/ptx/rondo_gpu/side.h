@@ -11,6 +11,8 @@
   __global__ void __launch_bounds__(threads, ctas_per_multiprocessor)
 #define RONDO_GRID_CONSTANT __grid_constant__
 #define RONDO_UNROLL _Pragma("unroll")
+#define RONDO_PRAGMA(text) _Pragma(#text)
+#define RONDO_UNROLL_BY(times) RONDO_PRAGMA(unroll times)
 
 namespace rondo::gpu {
 

@@ -17,6 +17,7 @@
 #define RONDO_KERNEL(threads, ctas_per_multiprocessor) inline void
 #define RONDO_GRID_CONSTANT
 #define RONDO_UNROLL
+#define RONDO_UNROLL_BY(times)
 
 namespace rondo::gpu {
 
