@@ -77,6 +77,10 @@ Departure RunInEpoch(const WorkerContext& context, const RankIdentity& identity)
 }  // namespace
 
 Departure RunRank(WorkerContext context, RankIdentity identity, const std::string& data_listen) {
+  if (context.model != nullptr) {
+    const AttentionShape shape = ShapeOf(context.model->config, *context.kernels.attention, context.kv_type);
+    if (absl::Status supported = context.kernels.attention->Supports(shape); !supported.ok()) return {supported, false};
+  }
   absl::StatusOr<RingRates> rates = Rates(context);
   if (!rates.ok()) return {rates.status(), false};
   context.rates = *rates;

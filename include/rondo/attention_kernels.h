@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "rondo/canonical.h"
 #include "rondo/compute.h"
@@ -84,6 +85,9 @@ class AttentionKernels {
 
   // Of the family; shapes carry it. See canonical.h.
   virtual int32_t leaf_level() const { return 0; }
+
+  // INVALID_ARGUMENT naming the field for a shape these kernels have no code for: asked before anything else.
+  virtual absl::Status Supports(const AttentionShape&) const { return absl::OkStatus(); }
 
   // Where keys, values and nodes are best kept. Blocks must lie there; all other arguments may, and may as well lie in
   // host memory.

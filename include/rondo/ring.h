@@ -105,7 +105,7 @@ struct RingBytes {
 // One thread at a time; the arguments outlive it.
 class RingAttend {
  public:
-  // INVALID_ARGUMENT as Validate; RESOURCE_EXHAUSTED when the KV of this rank's share cannot be mapped.
+  // INVALID_ARGUMENT as Validate, or where the kernels have no code for the shape; RESOURCE_EXHAUSTED when the KV of this rank's share cannot be mapped.
   static absl::StatusOr<std::unique_ptr<RingAttend>> Create(const RingProblem& problem, const AttentionKernels& kernels,
                                                             Transport& transport, ThreadPool& pool);
   ~RingAttend();

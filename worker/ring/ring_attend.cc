@@ -61,6 +61,7 @@ absl::StatusOr<std::unique_ptr<RingAttend>> RingAttend::Create(const RingProblem
                                                                const AttentionKernels& kernels, Transport& transport,
                                                                ThreadPool& pool) {
   if (absl::Status valid = Validate(problem); !valid.ok()) return valid;
+  if (absl::Status supported = kernels.Supports(problem.shape); !supported.ok()) return supported;
   const RingShares shares = PlanShares(problem, transport.world_size());
   RingLayout layout = ProblemLayout(problem, shares);
   absl::StatusOr<SequenceKv> kv = SequenceKv::Create(FullShape(problem), 1, layout.blocks[transport.rank()], {},

@@ -15,6 +15,9 @@ namespace rondo::cuda {
 // enough for that to hide, small enough that long sequences have blocks to share out.
 inline constexpr int kBlockTokens = 4096;
 
+// Tokens of a page of keys. A constant, because the kernels have no register to spare for a number.
+inline constexpr int kPageTokens = 256;
+
 // Which keys a query at position p sees: an interval whose ends never fall from one position to the next.
 struct MaskArgs {
   bool causal = true;                      // k <= p
@@ -45,8 +48,9 @@ struct KeyArgs {
   const void* v = nullptr;
   int64_t row_stride = 0;
   int64_t head_stride = 0;
-  int64_t block_stride = 0;                // from a block's first row to the next one's
-  const int64_t* block_offsets = nullptr;  // [blocks], instead of block_stride where blocks lie anywhere
+  // Rows lie side by side in pages, as the KV cache keeps them. Pages of which no row sees a key may lie anywhere.
+  int64_t page_stride = 0;                // from a page's first row to the next one's
+  const int64_t* page_offsets = nullptr;  // [pages], instead of page_stride where pages lie anywhere
   int64_t first_block = 0;
   int64_t tokens = 0;  // rows held: positions first_block * kBlockTokens + [0, tokens)
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/attention/attend_config.h"
+#include "kernels/cuda/attention/key_rows.cuh"
 #include "kernels/cuda/attention/row_partials.cuh"
 #include "kernels/cuda/attention/scores.cuh"
 #include "kernels/cuda/attention/shared_rows.cuh"
@@ -86,12 +87,8 @@ class AttendTile {
 
   RONDO_DEVICE const uint16_t* RowsAt(const void* tensor, int key) const {
     const KeyArgs& keys = args_.keys;
-    const int block = key / kBlock;
-    const int64_t block_offset =
-        keys.block_offsets != nullptr ? gpu::Load(keys.block_offsets + block) : block * keys.block_stride;
     const int kv_head = head_ / (args_.q_heads / args_.kv_heads);
-    return static_cast<const uint16_t*>(tensor) + block_offset + kv_head * keys.head_stride +
-           key % kBlock * keys.row_stride;
+    return static_cast<const uint16_t*>(tensor) + KeyRowOffset<kBlock>(keys, key) + kv_head * keys.head_stride;
   }
 
   RONDO_DEVICE void LoadQueries() {

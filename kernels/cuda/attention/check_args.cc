@@ -59,8 +59,8 @@ std::string CheckAttention(int head_dim, const AttentionArgs& args) {
     const char* name = tensor == keys.k ? "k" : "v";
     if (std::string wrong = CheckCopied(name, tensor, keys.row_stride, keys.head_stride); !wrong.empty()) return wrong;
   }
-  if (keys.block_offsets == nullptr && keys.block_stride % 8 != 0) {
-    return Wrong("block_stride", keys.block_stride, "a multiple of 8 elements");
+  if (keys.page_offsets == nullptr && keys.page_stride % 8 != 0) {
+    return Wrong("page_stride", keys.page_stride, "a multiple of 8 elements");
   }
   if (!Aligned(args.scratch, 16)) return "scratch is not aligned to 16 bytes";
   return {};

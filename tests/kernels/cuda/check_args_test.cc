@@ -19,8 +19,7 @@ AttentionArgs Good() {
   args.kv_heads = 2;
   args.score.scale = 0.125f;
   args.query = {.q = memory, .row_stride = 512, .head_stride = 64, .rows = 10};
-  args.keys = {
-      .k = memory, .v = memory, .row_stride = 128, .head_stride = 64, .block_stride = 4096 * 128, .tokens = 10};
+  args.keys = {.k = memory, .v = memory, .row_stride = 128, .head_stride = 64, .page_stride = 256 * 128, .tokens = 10};
   return args;
 }
 

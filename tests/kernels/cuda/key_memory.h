@@ -21,7 +21,7 @@ class KeyMemory {
     if (layout == Layout::kRows) {
       args_.row_stride = row;
       args_.head_stride = problem.head_dim;
-      args_.block_stride = kTestBlock * row;
+      args_.page_stride = kTestBlock * row;
       k_.assign(tensors.k.begin() + begin * row, tensors.k.begin() + end * row);
       v_.assign(tensors.v.begin() + begin * row, tensors.v.begin() + end * row);
     } else {
@@ -36,7 +36,7 @@ class KeyMemory {
   void AddRanges(std::vector<simt::GlobalRange>* ranges) const {
     ranges->push_back({k_.data(), k_.size() * 2, false, "k"});
     ranges->push_back({v_.data(), v_.size() * 2, false, "v"});
-    ranges->push_back({offsets_.data(), offsets_.size() * 8, false, "block_offsets"});
+    ranges->push_back({offsets_.data(), offsets_.size() * 8, false, "page_offsets"});
   }
 
  private:
@@ -59,7 +59,7 @@ class KeyMemory {
         std::copy_n(tensors.v.begin() + from, problem.head_dim, v_.begin() + to);
       }
     }
-    args_.block_offsets = offsets_.data();
+    args_.page_offsets = offsets_.data();
   }
 
   KeyArgs args_;

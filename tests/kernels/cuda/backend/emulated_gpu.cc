@@ -1,0 +1,54 @@
+#include "tests/kernels/cuda/backend/emulated_gpu.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <vector>
+
+#include "kernels/cuda/attention/attend_mma.cuh"
+#include "kernels/cuda/attention/nodes.cuh"
+#include "tests/testing/simt/launch.h"
+
+namespace rondo::cuda {
+namespace {
+
+constexpr int kHeadDim = 64;
+constexpr int kCtas = 2;
+using Config = AttendConfig<gpu::Bf16, kHeadDim, 1, 2 * rondo::kBlockTokens>;
+
+void Check(const simt::Report& report) {
+  if (report.ok()) return;
+  std::fprintf(stderr, "%s\n", report.fault.c_str());
+  std::abort();
+}
+
+int NodeCtas(int64_t rows, int32_t heads) {
+  constexpr int kWarps = kNodeThreads / 32;
+  return static_cast<int>((rows * heads + kWarps - 1) / kWarps);
+}
+
+}  // namespace
+
+void EmulatedGpu::Attend(AttentionArgs args, int32_t) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  const int64_t blocks = (args.keys.tokens + Config::kBlockTokensOfTree - 1) / Config::kBlockTokensOfTree;
+  std::vector<gpu::Float4> scratch(ScratchFloats<Config>(kCtas, blocks) / 4, {kNaN, kNaN, kNaN, kNaN});
+  args.scratch = &scratch.front().x;
+  const testing::FencedMemory::Opened opened(memory_);
+  Check(simt::Launch(kCtas, Config::kThreads, AttendTile<Config>::kSharedBytes, options_,
+                     [&] { AttendMma<Config>(args); }));
+}
+
+void EmulatedGpu::Merge(const NodeArgs& left, const NodeArgs& right, int64_t rows, int32_t heads, int32_t) {
+  const testing::FencedMemory::Opened opened(memory_);
+  Check(simt::Launch(NodeCtas(rows, heads), kNodeThreads, 0, options_,
+                     [&] { MergeNodes<kHeadDim>(left, right, rows, heads); }));
+}
+
+void EmulatedGpu::Finish(const NodeArgs& root, const OutputArgs& output, int64_t rows, int32_t heads, int32_t) {
+  const testing::FencedMemory::Opened opened(memory_);
+  Check(simt::Launch(NodeCtas(rows, heads), kNodeThreads, 0, options_,
+                     [&] { FinishNodes<gpu::Bf16, kHeadDim>(root, output, rows, heads); }));
+}
+
+}  // namespace rondo::cuda

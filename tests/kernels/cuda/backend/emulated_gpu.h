@@ -1,0 +1,34 @@
+// A GPU that is not there: the CUDA kernels on the emulator, over memory that nobody else may touch; used by the tests
+// of the backend and of rings on GPUs.
+#pragma once
+
+#include "kernels/cuda/backend/gpu.h"
+#include "tests/testing/fenced_memory.h"
+#include "tests/testing/simt/options.h"
+
+namespace rondo::cuda {
+
+// bf16, head_dim 64, canonical blocks of two KV blocks: small, so that short sequences make trees. A fault of a kernel
+// ends the program with the emulator's words.
+class EmulatedGpu : public Gpu {
+ public:
+  explicit EmulatedGpu(simt::Options options = {}) : options_(options) {}
+
+  void* Allocate(size_t bytes) override { return memory_.Allocate(bytes); }
+  void Free(void* p, size_t bytes) override { memory_.Free(p, bytes); }
+  bool Owns(const void* p) const override { return memory_.Owns(p); }
+  void Copy(void* to, const void* from, size_t bytes) override { memory_.Copy(to, from, bytes); }
+
+  std::string_view family() const override { return "sm80"; }
+  int32_t leaf_level() const override { return 1; }
+  bool HasHeadDim(int32_t head_dim) const override { return head_dim == 64; }
+  void Attend(AttentionArgs args, int32_t head_dim) override;
+  void Merge(const NodeArgs& left, const NodeArgs& right, int64_t rows, int32_t heads, int32_t head_dim) override;
+  void Finish(const NodeArgs& root, const OutputArgs& output, int64_t rows, int32_t heads, int32_t head_dim) override;
+
+ private:
+  testing::FencedMemory memory_;
+  simt::Options options_;
+};
+
+}  // namespace rondo::cuda

@@ -1,0 +1,145 @@
+// The law on GPUs that are not there: the CUDA kernels on the emulator, behind the seams of a rank, in rings of one to
+// three. What is tested is everything of a GPU rank but the CUDA runtime.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "kernels/cuda/backend/cuda_attention.h"
+#include "tests/kernels/cuda/backend/emulated_gpu.h"
+#include "tests/worker/ring/attend_harness.h"
+#include "tests/worker/ring/ring_harness.h"
+#include "worker/transport/loopback_transport.h"
+#include "worker/transport/staged_transport.h"
+
+namespace rondo::cuda {
+namespace {
+
+using rondo::testing::AttendAnswer;
+using rondo::testing::AttendCase;
+using rondo::testing::RingJob;
+using rondo::testing::RingOutput;
+
+// Runs `work` on `world` ranks, each with a GPU of its own.
+template <typename Work>
+void OnGpus(int world, const Work& work) {
+  LoopbackHub hub(world);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < world; ++rank) {
+    threads.emplace_back([&, rank] {
+      EmulatedGpu gpu;
+      const CudaAttention kernels(gpu);
+      const std::unique_ptr<Transport> host = hub.Connect(rank);
+      StagedTransport transport(*host, gpu);
+      work(rank, kernels, transport);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(RingOnGpusTest, AJobGivesTheBitsOfOneGpu) {
+  RingJob job;
+  job.shape = {.q_heads = 2, .kv_heads = 1, .head_dim = 64, .kv_type = KvType::kBf16, .scale = 0.125f};
+  job.shape.leaf_level = 1;
+  job.layers = 1;
+  job.prompt = 1100;
+  job.decode = 2;
+  const std::atomic<bool> never{false};
+  RingOutput want;
+  OnGpus(1, [&](int, const AttentionKernels& kernels, Transport& transport) {
+    RingJob mine = job;
+    mine.kernels = &kernels;
+    const absl::StatusOr<RingOutput> got = RunRingJob(mine, transport, 1, never);
+    ASSERT_TRUE(got.ok()) << got.status();
+    want = *got;
+    // p is rounded to bf16 before it meets the values: 2^-9 of each.
+    for (const int64_t position : {0L, 255L, 600L, 1101L}) {
+      const std::vector<double> exact = Oracle(mine, 0, position);
+      for (size_t i = 0; i < exact.size(); ++i) {
+        ASSERT_NEAR(got->values[position * exact.size() + i], exact[i], 0.01) << position << ", " << i;
+      }
+    }
+  });
+  if (HasFatalFailure()) return;
+  for (const RingStrategy strategy : {RingStrategy::kPassKv, RingStrategy::kPassQ}) {
+    for (const int world : {2, 3}) {
+      SCOPED_TRACE(::testing::Message() << world << " ranks, " << Name(strategy));
+      OnGpus(world, [&](int rank, const AttentionKernels& kernels, Transport& transport) {
+        RingJob mine = job;
+        mine.kernels = &kernels;
+        mine.strategy = strategy;
+        mine.chunk = world == 3 ? 700 : 0;
+        const absl::StatusOr<RingOutput> got = RunRingJob(mine, transport, world, never);
+        ASSERT_TRUE(got.ok()) << got.status();
+        EXPECT_EQ(CompareRows(mine, rank, world, *got, want), "");
+      });
+    }
+  }
+}
+
+// Packed sequences whose borders lie inside a strip, a window, sinks, a soft cap and slopes.
+TEST(RingOnGpusTest, MasksAndScoresOfAnAttentionJob) {
+  const auto make = [](AttendCase& c, int which) {
+    c.problem.shape = {.q_heads = 2, .kv_heads = 1, .head_dim = 64, .kv_type = KvType::kBf16, .scale = 0.125f};
+    c.problem.shape.leaf_level = 1;
+    c.problem.q_tokens = c.problem.kv_tokens = 700;
+    if (which == 0) c.starts = {0, 100, 100, 530, 700};
+    if (which == 1) c.problem.mask.window = 130;
+    if (which == 1) c.problem.q_tokens = 720;  // the first see nothing
+    if (which == 2) {
+      c.problem.mask.causal = false;
+      c.sinks = {0.5f, -1.0f};
+      c.slopes = {0.25f, 0.01f};
+      c.problem.shape.score.softcap = 20;
+    }
+    c.Fill(which + 1);
+  };
+  for (int which = 0; which < 3; ++which) {
+    SCOPED_TRACE(which);
+    AttendAnswer answers[2];
+    for (const int world : {1, 2}) {
+      AttendCase whole;
+      make(whole, which);
+      AttendAnswer& answer = answers[world - 1];
+      answer = EmptyAnswer(whole);
+      OnGpus(world, [&](int, const AttentionKernels& kernels, Transport& transport) {
+        AttendCase mine;
+        mine.kernels = &kernels;
+        make(mine, which);
+        ThreadPool threads(1);
+        const std::atomic<bool> never{false};
+        const absl::StatusOr<RingReport> report = RunRank(mine, transport, threads, {}, never, answer);
+        ASSERT_TRUE(report.ok()) << report.status();
+      });
+      if (HasFatalFailure()) return;
+      EXPECT_EQ(CompareBits(whole, answer, answers[0]), "") << world;
+      const rondo::testing::ExactAnswer exact = Exact(whole);
+      for (size_t i = 0; i < exact.out.size(); ++i) ASSERT_NEAR(answer.out[i], exact.out[i], 0.02) << i;
+      for (size_t i = 0; i < exact.lse.size(); ++i) {
+        if (std::isinf(exact.lse[i])) {
+          ASSERT_EQ(answer.lse[i], exact.lse[i]) << i;
+        } else {
+          ASSERT_NEAR(answer.lse[i], exact.lse[i], 0.02) << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(CudaAttentionTest, RefusesWhatItHasNoKernelFor) {
+  EmulatedGpu gpu;
+  const CudaAttention kernels(gpu);
+  AttentionShape shape{.q_heads = 1, .kv_heads = 1, .head_dim = 64, .kv_type = KvType::kBf16, .scale = 1};
+  EXPECT_TRUE(kernels.Supports(shape).ok());
+  shape.head_dim = 72;
+  EXPECT_EQ(kernels.Supports(shape).message(),
+            "head_dim: 72 has no GPU kernel; those for 64, 80, 96, 128 and 256 exist");
+  shape.head_dim = 64;
+  shape.kv_type = KvType::kF32;
+  EXPECT_EQ(kernels.Supports(shape).message(), "kv_type: f32 is not for GPUs, which keep keys and values in bf16");
+}
+
+}  // namespace
+}  // namespace rondo::cuda
