@@ -18,8 +18,10 @@ struct KernelSet {
   const DenseKernels* dense = nullptr;
 };
 
-// Which sets may meet in one ring: all of a family give the same bits.
-inline std::string_view KernelFamily(std::string_view name) { return name == "ref" ? "ref" : "cpu"; }
+// Which sets may meet in one ring: all of a family give the same bits. sm80+cpu: attention on GPUs, all else on CPUs.
+inline std::string_view KernelFamily(std::string_view name) {
+  return name == "ref" || name == "sm80+cpu" ? name : "cpu";
+}
 
 // The set called `name`. Empty: the one the environment variable RONDO_KERNELS names, and without it the fastest this
 // CPU can run (never ref). INVALID_ARGUMENT for an unknown name, FAILED_PRECONDITION naming what the CPU lacks.

@@ -14,9 +14,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "base/log.h"
+#include "kernels/cuda/backend/cuda_attention.h"
 #include "model/gguf/llama_loader.h"
 #include "worker/device/choose_device.h"
 #include "worker/device/gpu_transport.h"
+#include "worker/device/module_gpu.h"
 #include "worker/device/probe.h"
 #include "worker/measure/measure.h"
 #include "worker/options.h"
@@ -56,7 +58,9 @@ int CheckModelFile(const std::string& path) {
 struct Place {
   DeviceChoice device;
   TransportKind transport = TransportKind::kMpi;
-  std::unique_ptr<CudaApi> cuda;  // null on the CPU
+  std::unique_ptr<CudaApi> cuda;  // null on the CPU, as the next two
+  std::unique_ptr<ModuleGpu> gpu;
+  std::unique_ptr<cuda::CudaAttention> attention;
 };
 
 absl::StatusOr<Place> ChoosePlace(const WorkerOptions& o, const std::optional<MpiLaunch>& launch) {
@@ -78,8 +82,13 @@ absl::StatusOr<Place> ChoosePlace(const WorkerOptions& o, const std::optional<Mp
   // Once a machine, whatever the number of its ranks.
   if (rank.local_rank == 0 && !device->why.empty()) LogInfo("on the CPU: ", device->why);
   if (!transport->why.empty()) LogInfo("transport ", Name(transport->kind), ": ", transport->why);
-  Place place{*std::move(device), transport->kind, nullptr};
-  if (place.device.cuda) place.cuda = MakeModuleCuda(module.table);
+  Place place{*std::move(device), transport->kind, nullptr, nullptr, nullptr};
+  if (!place.device.cuda) return place;
+  place.cuda = MakeModuleCuda(module.table);
+  absl::StatusOr<std::unique_ptr<ModuleGpu>> gpu = ModuleGpu::Create(module.table, place.device.index);
+  if (!gpu.ok()) return gpu.status();
+  place.gpu = *std::move(gpu);
+  place.attention = std::make_unique<cuda::CudaAttention>(*place.gpu);
   return place;
 }
 
@@ -104,6 +113,16 @@ absl::Status LoadModelFile(const WorkerOptions& o, Shared& shared) {
   shared.identity.model_sha256 = *std::move(sha256);
   shared.identity.model_name = std::filesystem::path(o.model).filename().string();
   return absl::OkStatus();
+}
+
+// Attention on the GPU, everything else on the CPU: keys and values lie in the GPU's memory, in bf16.
+void ComputeOn(const Place& place, const WorkerOptions& o, Shared& shared) {
+  WorkerContext& context = shared.context;
+  context.kernels.name = place.attention->name();
+  context.kernels.attention = place.attention.get();
+  if (o.kv_type.empty()) context.kv_type = KvType::kBf16;
+  if (o.kv_memory_bytes > 0) return;
+  shared.identity.kv_memory_bytes = context.kv_memory_bytes = place.gpu->free_bytes() / 2;
 }
 
 absl::StatusOr<Shared> Load(const WorkerOptions& o, int local_ranks) {
@@ -251,6 +270,7 @@ int Main(int argc, char** argv) {
   if (!place.ok()) return Fail(place.status());
   absl::StatusOr<Shared> shared = Load(options, local_ranks);
   if (!shared.ok()) return Fail(shared.status());
+  if (place->attention != nullptr) ComputeOn(*place, options, *shared);
   shared->identity.transport = Name(place->transport);
   if (threads) return RunLoopback(options, *std::move(shared));
 #if RONDO_HAVE_MPI

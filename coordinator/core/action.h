@@ -94,6 +94,7 @@ struct OpenedNote {  // pieces are taken now
   uint64_t epoch = 0;
   std::vector<std::string> data_addresses;  // by rank of the job
   std::vector<uint64_t> memory_bytes;       // by rank of the job
+  int32_t leaf_level = 0;                   // of the group that took it
 };
 struct RanNote {
   absl::Status error;  // it could not run, and is open as before

@@ -39,6 +39,7 @@ struct GroupInfo {
   std::vector<std::string> data_addresses;  // of the ranks' attention data servers, by rank
   uint64_t kv_bytes_per_token = 0;          // all layers
   int64_t prefill_chunk = 0;                // tokens; 0: whole prompt
+  int32_t leaf_level = 0;                   // of its kernel family: what is dealt is whole leaves
   std::string kernels;
   std::string compute;
   std::string kv_type;

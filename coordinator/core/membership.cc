@@ -60,6 +60,7 @@ GroupInfo Describe(const Membership::Group& group) {
   const RankHello& first = group.members.begin()->second.hello;
   info.bits_key = BitsKey(first.fingerprint);
   info.kv_bytes_per_token = first.fingerprint.kv_bytes_per_token;
+  info.leaf_level = LeafLevelOf(first.fingerprint.kernel_family);
   info.prefill_chunk = first.fingerprint.prefill_chunk;
   info.compute = first.fingerprint.compute;
   info.kv_type = first.fingerprint.kv_type;

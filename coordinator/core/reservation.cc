@@ -17,13 +17,18 @@ uint32_t RingSize(const JobSpec& spec, const GroupInfo& group) {
 }
 
 std::vector<uint64_t> KvBytesByRank(const JobSpec& spec, const GroupInfo& group, uint32_t ring) {
-  if (spec.attention != nullptr) return AttentionJobBytes(spec.attention->spec, static_cast<int>(ring));
+  if (spec.attention != nullptr) {
+    AttentionJobSpec dealt = spec.attention->spec;
+    dealt.shape.leaf_level = group.leaf_level;
+    return AttentionJobBytes(dealt, static_cast<int>(ring));
+  }
   std::vector<uint64_t> bytes(ring, 0);
   if (spec.reference) return bytes;
   const int64_t total = spec.prompt_tokens + int64_t{spec.max_tokens};
-  const ShardPlan plan = ShardPlan::Zigzag(spec.prompt_tokens, static_cast<int>(ring), group.prefill_chunk);
+  const ShardPlan plan =
+      ShardPlan::Zigzag(spec.prompt_tokens, static_cast<int>(ring), group.prefill_chunk, group.leaf_level);
   const int64_t blocks = BlocksFor(total);
-  const int64_t prompt_blocks = std::min(blocks, BlocksFor(spec.prompt_tokens));
+  const int64_t prompt_blocks = std::min(blocks, WholeLeaves({0, BlocksFor(spec.prompt_tokens)}, group.leaf_level).end);
   for (int64_t block = 0; block < prompt_blocks; ++block) ++bytes[plan.Owner(block)];
   // The answer's blocks go round the ranks in runs of four, or of a leaf, and max_tokens may be large. Of as many
   // blocks as kTurn for each rank every rank has kTurn: such turns need no loop.

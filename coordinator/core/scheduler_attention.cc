@@ -14,7 +14,8 @@ void Scheduler::On(const OpenedEvent& e) {
   const Group& group = groups_.at(e.epoch);
   job->spec.deadline = kNoDeadline;  // it was for getting here; Attend has its own
   Enter(*job, AttentionStage::kUploading);
-  OpenedNote note{e.epoch, group.info.data_addresses, group.occupants.find(e.job_id)->second.bytes};
+  OpenedNote note{e.epoch, group.info.data_addresses, group.occupants.find(e.job_id)->second.bytes,
+                  group.info.leaf_level};
   note.data_addresses.resize(note.memory_bytes.size());
   Stream(e.job_id, std::move(note));
 }

@@ -25,7 +25,8 @@ void Fill(const std::vector<PositionRun>& runs, google::protobuf::RepeatedPtrFie
   }
 }
 
-void Fill(const OpenedNote& opened, const AttentionJobSpec& spec, v1::AttentionTicket* ticket) {
+void Fill(const OpenedNote& opened, AttentionJobSpec spec, v1::AttentionTicket* ticket) {
+  spec.shape.leaf_level = opened.leaf_level;
   ticket->set_epoch(opened.epoch);
   const int ranks = static_cast<int>(opened.memory_bytes.size());
   const RingShares shares = PlanShares(spec.Problem(), ranks);

@@ -9,6 +9,7 @@
 #include <bit>
 #include <compare>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace rondo {
@@ -31,6 +32,9 @@ struct NodeId {
   constexpr NodeId parent() const { return {level + 1, index >> 1}; }
   constexpr NodeId sibling() const { return {level, index ^ 1}; }
 };
+
+// The leaf level of a kernel family, by its name: what a coordinator deals tensors by.
+constexpr int LeafLevelOf(std::string_view family) { return family.substr(0, 2) == "sm" ? 4 : 0; }
 
 // Half-open range of block indices.
 struct BlockRange {

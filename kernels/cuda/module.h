@@ -3,10 +3,12 @@
 //
 // Every function returns 0 or a CUDA error code, whose words error_text gives. Any thread; calls act on the device that
 // the calling thread set last. Streams and events are cudaStream_t and cudaEvent_t. The table only grows at its end
-// within a version; what changes meaning gets a new version and a new symbol.
+// within a version; what changes meaning gets a new version and a new symbol. The structs of args.h belong to it.
 #pragma once
 
 #include <cstdint>
+
+#include "kernels/cuda/attention/args.h"
 
 extern "C" {
 
@@ -19,44 +21,6 @@ struct rondo_cuda_device_v1 {
   int32_t capability;  // 90 for 9.0
   int32_t multiprocessors;
   uint64_t memory_bytes;
-};
-
-// One attention call; tensors lie in device memory, the arrays that describe them in host memory. Shapes and meanings
-// are those of rondo/attention_kernels.h.
-struct rondo_cuda_block_v1 {
-  const void* data;  // K then V, each [kv_heads, block_tokens, head_dim]
-  int64_t index;
-  int32_t tokens;
-  int32_t reserved;
-};
-
-struct rondo_cuda_node_v1 {
-  int64_t index;
-  int32_t level;
-  int32_t reserved;
-  float* o;  // [rows, q_heads, head_dim]
-  float* m;  // [rows, q_heads]
-  float* l;  // [rows, q_heads]
-};
-
-struct rondo_cuda_attention_v1 {
-  uint32_t size;    // sizeof(rondo_cuda_attention_v1) of the caller
-  int32_t element;  // of q, K and V: 0 bf16, 1 fp16
-  int32_t q_heads;
-  int32_t kv_heads;
-  int32_t head_dim;
-  float scale;
-  float softcap;  // 0: none
-  int32_t causal;
-  int64_t window;                  // 0: none
-  const float* alibi_slopes;       // device, [q_heads] or null
-  const float* sinks;              // device, [q_heads] or null; finish alone reads them
-  const int64_t* sequence_starts;  // host, or null: one sequence
-  int64_t sequence_start_count;
-
-  const void* q;  // device, [rows, q_heads, head_dim]
-  int64_t rows;
-  int64_t first_position;
 };
 
 struct rondo_cuda_module_v1 {
@@ -95,15 +59,17 @@ struct rondo_cuda_module_v1 {
   int (*ipc_share_event)(void* event, uint8_t handle[64]);
   int (*ipc_open_event)(const uint8_t handle[64], void** event);
 
-  // Attention, on the stream; null in a module without kernels. As AttentionKernels: attend computes the nodes of a run
-  // of blocks, merge joins two nodes into the left one, finish writes out [rows, q_heads, head_dim] and, unless null,
-  // lse [rows, q_heads].
-  int (*attend)(const struct rondo_cuda_attention_v1* call, const struct rondo_cuda_block_v1* blocks,
-                int64_t block_count, const struct rondo_cuda_node_v1* nodes, int64_t node_count, void* stream);
-  int (*merge)(const struct rondo_cuda_attention_v1* call, const struct rondo_cuda_node_v1* left,
-               const struct rondo_cuda_node_v1* right, void* stream);
-  int (*finish)(const struct rondo_cuda_attention_v1* call, const struct rondo_cuda_node_v1* node, float* out,
-                float* lse, void* stream);
+  // The kernels of kernels/cuda/attention/attention.h over bf16, launched on the stream; null in a module without. Each
+  // returns null, or words that stay until the thread's next call. `attend_plan` says with how many CTAs and how much
+  // scratch a call is to be made on a GPU of so many multiprocessors.
+  int64_t (*attend_plan)(int32_t head_dim, int64_t rows, int32_t q_heads, int64_t key_tokens, int32_t multiprocessors,
+                         int32_t* ctas);
+  const char* (*attend)(int32_t head_dim, const rondo::cuda::AttentionArgs* args, int32_t ctas, int64_t scratch_bytes,
+                        void* stream);
+  const char* (*merge)(int32_t head_dim, const rondo::cuda::NodeArgs* left, const rondo::cuda::NodeArgs* right,
+                       int64_t rows, int32_t heads, void* stream);
+  const char* (*finish)(int32_t head_dim, const rondo::cuda::NodeArgs* root, const rondo::cuda::OutputArgs* output,
+                        int64_t rows, int32_t heads, void* stream);
 };
 
 // What RONDO_CUDA_MODULE_SYMBOL names. The table lives as long as the module.

@@ -14,8 +14,9 @@ namespace {
 TEST(KvBytesByRank, IsWhatEveryRankCountsForItself) {
   GroupInfo group;
   group.kv_bytes_per_token = 3;
-  for (const int64_t chunk : {0, 512, 1000}) {
-    group.prefill_chunk = chunk;
+  for (const int64_t chunk : {0, 512, 1000, -1}) {
+    group.leaf_level = chunk < 0 ? 4 : 0;
+    group.prefill_chunk = std::max<int64_t>(chunk, 0);
     for (const uint32_t ring : {1u, 2u, 3u, 7u}) {
       for (const int64_t prompt : {1, 256, 257, 5000, 40000}) {
         for (const uint32_t answer : {0u, 1u, 300u, 4 * 256u * 7u, 300007u}) {
@@ -24,7 +25,8 @@ TEST(KvBytesByRank, IsWhatEveryRankCountsForItself) {
           spec.max_tokens = answer;
           const std::vector<uint64_t> bytes = KvBytesByRank(spec, group, ring);
           ASSERT_EQ(bytes.size(), ring);
-          const ShardPlan plan = ShardPlan::Zigzag(prompt, static_cast<int>(ring), chunk);
+          const ShardPlan plan =
+              ShardPlan::Zigzag(prompt, static_cast<int>(ring), group.prefill_chunk, group.leaf_level);
           for (uint32_t rank = 0; rank < ring; ++rank) {
             EXPECT_EQ(bytes[rank], 3u * kBlockTokens * plan.OwnedBlockCount(prompt + answer, static_cast<int>(rank)))
                 << "chunk " << chunk << ", rank " << rank << " of " << ring << ", " << prompt << " + " << answer;

@@ -40,7 +40,9 @@ absl::StatusOr<AttentionJobs::Entry> AttentionJobs::MakeReady(const OpenAttentio
   entry.ring_size = open.ring_size == 0 ? world : std::min(open.ring_size, world);
   if (rank >= entry.ring_size) return entry;
   if (context_.attention == nullptr) return absl::FailedPreconditionError("this rank takes no attention jobs");
-  entry.bytes = AttentionJobBytes(open.spec, entry.ring_size)[rank];
+  AttentionJobSpec spec = open.spec;
+  spec.shape.leaf_level = context_.kernels.attention->leaf_level();
+  entry.bytes = AttentionJobBytes(spec, entry.ring_size)[rank];
   // The coordinator admits by the same numbers; a rank that was told more than it has says so and does not overcommit.
   if (context_.kv_memory_bytes > 0 && used_bytes + entry.bytes > context_.kv_memory_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat("KV memory: the job needs ", entry.bytes,
@@ -49,7 +51,7 @@ absl::StatusOr<AttentionJobs::Entry> AttentionJobs::MakeReady(const OpenAttentio
   }
   try {
     absl::StatusOr<std::shared_ptr<AttentionTensors>> tensors = AttentionTensors::Create(
-        open.spec, entry.ring_size, *context_.kernels.attention, *context_.transport, *context_.pool);
+        std::move(spec), entry.ring_size, *context_.kernels.attention, *context_.transport, *context_.pool);
     if (!tensors.ok()) return tensors.status();
     entry.tensors = *std::move(tensors);
   } catch (const std::bad_alloc&) {

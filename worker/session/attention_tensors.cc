@@ -65,7 +65,7 @@ uint64_t TotalBytes(Parts parts) {
 absl::StatusOr<std::shared_ptr<AttentionTensors>> AttentionTensors::Create(AttentionJobSpec spec, int ranks,
                                                                            const AttentionKernels& kernels,
                                                                            Transport& transport, ThreadPool& pool) {
-  spec.shape.leaf_level = kernels.leaf_level();
+  RONDO_CHECK(spec.shape.leaf_level == kernels.leaf_level());
   std::shared_ptr<AttentionTensors> job(new AttentionTensors(std::move(spec)));
   job->problem_ = job->spec_.Problem();
   job->transport_ = std::make_unique<FirstRanks>(transport, ranks);

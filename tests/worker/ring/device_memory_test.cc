@@ -11,7 +11,7 @@
 #include "tests/worker/ring/plain_kernels.h"
 #include "tests/worker/ring/ring_harness.h"
 #include "worker/transport/loopback_transport.h"
-#include "worker/transport/staged_transport.h"
+#include "tests/testing/staged_transport.h"
 
 namespace rondo::testing {
 namespace {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/cuda/module.h"
+#include "worker/device/cuda_module/kernels.h"
 
 namespace {
 
@@ -119,12 +120,14 @@ int DriverVersion(int* version) { return cudaDriverGetVersion(version); }
 int DeviceCount(int* count) { return cudaGetDeviceCount(count); }
 int SetDevice(int device) { return cudaSetDevice(device); }
 
+using namespace rondo::cuda_module;
+
 constexpr rondo_cuda_module_v1 kTable = {
     .version = kRondoCudaModuleVersion,
     .size = sizeof(rondo_cuda_module_v1),
     .cuda_version = CUDART_VERSION,
-    .leaf_level = 0,
-    .targets = "",
+    .leaf_level = kLeafLevel,
+    .targets = kTargets,
     .error_text = ErrorText,
     .driver_version = DriverVersion,
     .device_count = DeviceCount,
@@ -150,9 +153,10 @@ constexpr rondo_cuda_module_v1 kTable = {
     .ipc_close_memory = IpcCloseMemory,
     .ipc_share_event = IpcShareEvent,
     .ipc_open_event = IpcOpenEvent,
-    .attend = nullptr,
-    .merge = nullptr,
-    .finish = nullptr,
+    .attend_plan = kAttendPlan,
+    .attend = kAttend,
+    .merge = kMerge,
+    .finish = kFinish,
 };
 
 }  // namespace

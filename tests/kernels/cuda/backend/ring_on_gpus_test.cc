@@ -12,7 +12,7 @@
 #include "tests/worker/ring/attend_harness.h"
 #include "tests/worker/ring/ring_harness.h"
 #include "worker/transport/loopback_transport.h"
-#include "worker/transport/staged_transport.h"
+#include "tests/testing/staged_transport.h"
 
 namespace rondo::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/transport/staged_transport.h"
+#include "tests/testing/staged_transport.h"
 
 #include <utility>
 

@@ -1,0 +1,66 @@
+// The kernels of the GPU module as its table has them; used by runtime.cc. Without nvcc there are none.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/module.h"
+
+#if RONDO_HAVE_CUDA_KERNELS
+#include <bit>
+#include <string>
+
+#include "kernels/cuda/attention/attention.h"
+#include "rondo/canonical.h"
+#endif
+
+namespace rondo::cuda_module {
+
+#if RONDO_HAVE_CUDA_KERNELS
+
+inline constexpr int32_t kLeafLevel =
+    std::countr_zero(static_cast<uint64_t>(cuda::kBlockTokens) / static_cast<uint64_t>(rondo::kBlockTokens));
+inline constexpr const char* kTargets = "sm_80 sm_90a sm_100a compute_90";
+
+// Words of the last call that failed, by thread.
+inline const char* Words(std::string error) {
+  thread_local std::string words;
+  words = std::move(error);
+  return words.empty() ? nullptr : words.c_str();
+}
+
+inline int64_t AttendPlan(int32_t head_dim, int64_t rows, int32_t q_heads, int64_t key_tokens, int32_t multiprocessors,
+                          int32_t* ctas) {
+  const cuda::AttendPlan plan = cuda::PlanAttend(head_dim, rows, q_heads, key_tokens, multiprocessors);
+  *ctas = plan.ctas;
+  return plan.scratch_bytes;
+}
+inline const char* Attend(int32_t head_dim, const cuda::AttentionArgs* args, int32_t ctas, int64_t scratch_bytes,
+                          void* stream) {
+  return Words(cuda::Attend(cuda::ElementType::kBf16, head_dim, *args, {ctas, scratch_bytes}, stream));
+}
+inline const char* Merge(int32_t head_dim, const cuda::NodeArgs* left, const cuda::NodeArgs* right, int64_t rows,
+                         int32_t heads, void* stream) {
+  return Words(cuda::MergeNodes(head_dim, *left, *right, rows, heads, stream));
+}
+inline const char* Finish(int32_t head_dim, const cuda::NodeArgs* root, const cuda::OutputArgs* output, int64_t rows,
+                          int32_t heads, void* stream) {
+  return Words(cuda::FinishNodes(cuda::ElementType::kBf16, head_dim, *root, *output, rows, heads, stream));
+}
+
+inline constexpr auto* kAttendPlan = &AttendPlan;
+inline constexpr auto* kAttend = &Attend;
+inline constexpr auto* kMerge = &Merge;
+inline constexpr auto* kFinish = &Finish;
+
+#else
+
+inline constexpr int32_t kLeafLevel = 0;
+inline constexpr const char* kTargets = "";
+inline constexpr decltype(rondo_cuda_module_v1::attend_plan) kAttendPlan = nullptr;
+inline constexpr decltype(rondo_cuda_module_v1::attend) kAttend = nullptr;
+inline constexpr decltype(rondo_cuda_module_v1::merge) kMerge = nullptr;
+inline constexpr decltype(rondo_cuda_module_v1::finish) kFinish = nullptr;
+
+#endif
+
+}  // namespace rondo::cuda_module

@@ -1,0 +1,59 @@
+// One GPU by the module's table, as the attention kernels' host side wants it; used by worker/main.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/cuda/backend/gpu.h"
+#include "kernels/cuda/module.h"
+
+namespace rondo {
+
+// Memory that was freed is kept for the next who wants as much, and given back only when the device has no more: a peer
+// on the same machine may still have it open (cuda-ipc), and cudaFree waits for the whole device.
+class ModuleGpu : public cuda::Gpu {
+ public:
+  // The table lives as long as this. INTERNAL with the device's words.
+  static absl::StatusOr<std::unique_ptr<ModuleGpu>> Create(const rondo_cuda_module_v1* table, int device);
+  ~ModuleGpu() override;
+
+  uint64_t free_bytes() const { return free_bytes_; }  // of the device, when it was opened
+
+  void* Allocate(size_t bytes) override;
+  void Free(void* p, size_t bytes) override;
+  bool Owns(const void* p) const override;
+  void Copy(void* to, const void* from, size_t bytes) override;
+
+  std::string_view family() const override { return "sm80+cpu"; }
+  int32_t leaf_level() const override { return table_->leaf_level; }
+  bool HasHeadDim(int32_t head_dim) const override;
+  void Attend(cuda::AttentionArgs args, int32_t head_dim) override;
+  void Merge(const cuda::NodeArgs& left, const cuda::NodeArgs& right, int64_t rows, int32_t heads,
+             int32_t head_dim) override;
+  void Finish(const cuda::NodeArgs& root, const cuda::OutputArgs& output, int64_t rows, int32_t heads,
+              int32_t head_dim) override;
+
+ private:
+  ModuleGpu(const rondo_cuda_module_v1* table, int device) : table_(table), device_(device) {}
+  void Use() const;  // this thread's calls are for this device from now on
+  void Check(int error, const char* call) const;
+  static void CheckLaunch(const char* words, const char* kernel);
+  void ReleaseIdle();
+
+  const rondo_cuda_module_v1* table_;
+  const int device_;
+  int32_t multiprocessors_ = 0;
+  uint64_t free_bytes_ = 0;
+  void* stream_ = nullptr;
+  void* scratch_ = nullptr;
+  size_t scratch_bytes_ = 0;
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, size_t> owned_;             // in use or idle
+  std::unordered_map<size_t, std::vector<void*>> idle_;  // by rounded size
+};
+
+}  // namespace rondo
