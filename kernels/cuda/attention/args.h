@@ -15,9 +15,6 @@ namespace rondo::cuda {
 // enough for that to hide, small enough that long sequences have blocks to share out.
 inline constexpr int kBlockTokens = 4096;
 
-// Tokens of a page of keys. A constant, because the kernels have no register to spare for a number.
-inline constexpr int kPageTokens = 256;
-
 // Which keys a query at position p sees: an interval whose ends never fall from one position to the next.
 struct MaskArgs {
   bool causal = true;                      // k <= p
@@ -42,17 +39,18 @@ struct QueryArgs {
   int64_t first_position = 0;
 };
 
-// A run of consecutive canonical blocks.
+// A run of consecutive canonical blocks. Keys lie in pages of 2^page_shift tokens, by default in one. Pages that no row
+// sees anything of need not exist; so a run may as well begin or end inside a block.
 struct KeyArgs {
   const void* k = nullptr;
   const void* v = nullptr;
   int64_t row_stride = 0;
   int64_t head_stride = 0;
-  // Rows lie side by side in pages, as the KV cache keeps them. Pages of which no row sees a key may lie anywhere.
+  int32_t page_shift = 30;                // at least 6: a page holds whole tiles of 64 keys
   int64_t page_stride = 0;                // from a page's first row to the next one's
-  const int64_t* page_offsets = nullptr;  // [pages], instead of page_stride where pages lie anywhere
+  const int64_t* page_offsets = nullptr;  // [pages], from k and v, instead of page_stride where pages lie anywhere
   int64_t first_block = 0;
-  int64_t tokens = 0;  // rows held: positions first_block * kBlockTokens + [0, tokens)
+  int64_t tokens = 0;  // positions first_block * kBlockTokens + [0, tokens), where the first page begins
 };
 
 // Partial nodes of the tree, the exchange format: for each node of DyadicNodes(run), in that order, the unnormalised o,

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "kernels/cuda/attention/attend_config.h"
-#include "kernels/cuda/attention/key_rows.cuh"
 #include "kernels/cuda/attention/row_partials.cuh"
 #include "kernels/cuda/attention/scores.cuh"
 #include "kernels/cuda/attention/shared_rows.cuh"
@@ -86,9 +85,8 @@ class AttendTile {
   }
 
   RONDO_DEVICE const uint16_t* RowsAt(const void* tensor, int key) const {
-    const KeyArgs& keys = args_.keys;
     const int kv_head = head_ / (args_.q_heads / args_.kv_heads);
-    return static_cast<const uint16_t*>(tensor) + KeyRowOffset<kBlock>(keys, key) + kv_head * keys.head_stride;
+    return static_cast<const uint16_t*>(tensor) + KeyOffset(args_.keys, key, kv_head);
   }
 
   RONDO_DEVICE void LoadQueries() {
@@ -190,9 +188,7 @@ class AttendTile {
       }
     }
     const int lane = gpu::LaneIndex();
-    // Sixteen steps unrolled keep more addresses than there are registers.
-    constexpr int kUnroll = D <= 128 ? D / 16 : 1;
-    RONDO_UNROLL_BY(kUnroll)
+    RONDO_UNROLL_BY(kStepsUnrolled)
     for (int step = 0; step < D / 16; ++step) {
       uint32_t q[C::kWarpTiles][4];
       RONDO_UNROLL

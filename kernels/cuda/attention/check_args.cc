@@ -59,9 +59,8 @@ std::string CheckAttention(int head_dim, const AttentionArgs& args) {
     const char* name = tensor == keys.k ? "k" : "v";
     if (std::string wrong = CheckCopied(name, tensor, keys.row_stride, keys.head_stride); !wrong.empty()) return wrong;
   }
-  if (keys.page_offsets == nullptr && keys.page_stride % 8 != 0) {
-    return Wrong("page_stride", keys.page_stride, "a multiple of 8 elements");
-  }
+  if (keys.page_shift < 6 || keys.page_shift > 30) return Wrong("page_shift", keys.page_shift, "from 6 to 30");
+  if (keys.page_stride % 8 != 0) return Wrong("page_stride", keys.page_stride, "a multiple of 8 elements");
   if (!Aligned(args.scratch, 16)) return "scratch is not aligned to 16 bytes";
   return {};
 }

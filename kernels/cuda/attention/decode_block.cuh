@@ -3,7 +3,6 @@
 
 #include "kernels/cuda/attention/decode_args.h"
 #include "kernels/cuda/attention/decode_config.h"
-#include "kernels/cuda/attention/key_rows.cuh"
 #include "kernels/cuda/attention/output.cuh"
 #include "kernels/cuda/attention/scores.cuh"
 #include "kernels/cuda/attention/shared_rows.cuh"
@@ -125,7 +124,7 @@ class DecodeBlock {
   RONDO_DEVICE void LoadStage(int tile_begin, int stage) {
     if (tile_begin < keys_end_) {
       const KeyArgs& keys = sequence_.keys;
-      const int64_t offset = KeyRowOffset<kBlock>(keys, block_ * kBlock + tile_begin) + kv_head_ * keys.head_stride;
+      const int64_t offset = KeyOffset(keys, block_ * kBlock + tile_begin, kv_head_);
       const int begin = keys_begin_ - tile_begin;
       const int end = keys_end_ - tile_begin;
       Rows::template CopyFrom<kKeyTile, C::kThreads>(static_cast<const uint16_t*>(keys.k) + offset, keys.row_stride,

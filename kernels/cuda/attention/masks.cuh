@@ -26,6 +26,14 @@ RONDO_DEVICE int InRun(int64_t position, int64_t run_begin, int64_t run_tokens) 
   return static_cast<int>(Greatest(0, Least(position - run_begin, run_tokens)));
 }
 
+// From k or v to the row of a key and KV head; keys are counted from the run's first.
+RONDO_DEVICE int64_t KeyOffset(const KeyArgs& keys, int key, int kv_head) {
+  const int page = key >> keys.page_shift;
+  const int64_t page_offset =
+      keys.page_offsets != nullptr ? gpu::Load(keys.page_offsets + page) : page * keys.page_stride;
+  return page_offset + kv_head * keys.head_stride + (key - (page << keys.page_shift)) * keys.row_stride;
+}
+
 // The part of a tile of keys that a row sees, counted from the tile's first key.
 struct KeyInterval {
   int begin, end;

@@ -1,6 +1,7 @@
 #include "kernels/cuda/backend/cuda_attention.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "absl/strings/str_cat.h"
 #include "base/bf16.h"
@@ -109,7 +110,7 @@ KeyArgs CudaAttention::Keys(const AttentionShape& shape, absl::Span<const KvBloc
   keys.v = base + KvBlockValueOffset(shape);
   keys.row_stride = shape.head_dim;
   keys.head_stride = rondo::kBlockTokens * shape.head_dim;
-  static_assert(kPageTokens == rondo::kBlockTokens);
+  keys.page_shift = std::countr_zero(static_cast<uint64_t>(rondo::kBlockTokens));
   keys.page_offsets = Upload(pages_, offsets_.data(), static_cast<int64_t>(offsets_.size()));
   keys.first_block = first_leaf;
   keys.tokens = (run.back().index - first_page) * rondo::kBlockTokens + run.back().tokens;

@@ -19,7 +19,7 @@ AttentionArgs Good() {
   args.kv_heads = 2;
   args.score.scale = 0.125f;
   args.query = {.q = memory, .row_stride = 512, .head_stride = 64, .rows = 10};
-  args.keys = {.k = memory, .v = memory, .row_stride = 128, .head_stride = 64, .page_stride = 256 * 128, .tokens = 10};
+  args.keys = {.k = memory, .v = memory, .row_stride = 128, .head_stride = 64, .tokens = 10};
   return args;
 }
 
@@ -51,6 +51,7 @@ TEST(CheckArgs, BadOnesNameFieldValueAndLimit) {
   EXPECT_EQ(with([](AttentionArgs* a) { a->keys.head_stride = 60; }),
             "k head_stride is 60, must be a multiple of 8 elements");
   EXPECT_EQ(with([](AttentionArgs* a) { a->keys.v = memory + 1; }), "v is not aligned to 16 bytes");
+  EXPECT_EQ(with([](AttentionArgs* a) { a->keys.page_shift = 5; }), "page_shift is 5, must be from 6 to 30");
   EXPECT_EQ(with([](AttentionArgs* a) { a->keys.first_block = -1; }), "first_block is -1, must be 0 or above");
 }
 

@@ -109,7 +109,7 @@ Finished AttendFinished(const Problem& p, const Tensors& t, const HowToRun& run)
 
 Nodes AttendNodes(const Problem& p, const Tensors& t, const HowToRun& run) {
   Prepared prepared(p, t, run);
-  const std::vector<NodeId> ids = DyadicNodes(prepared.blocks);
+  const std::vector<NodeId> ids = DyadicNodes(prepared.blocks, 0);
   const size_t states = static_cast<size_t>(prepared.rows * p.q_heads);
   const size_t sums = states * static_cast<size_t>(p.head_dim);
   std::vector<float> o(ids.size() * sums, kNaN), m(ids.size() * states, kNaN), l(ids.size() * states, kNaN);

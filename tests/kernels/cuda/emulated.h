@@ -22,7 +22,7 @@ inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 // How keys lie in memory.
 enum class Layout {
   kRows,   // [tokens, kv_heads, head_dim]
-  kPages,  // blocks of [kv_heads, block, head_dim] in shuffled order, found by a table
+  kPages,  // pages of [kv_heads, 64, head_dim] in shuffled order, found by a table
 };
 
 struct HowToRun {

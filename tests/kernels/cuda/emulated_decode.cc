@@ -169,14 +169,14 @@ std::vector<Nodes> DecodeNodes(const std::vector<SequenceRun>& runs, const simt:
   std::deque<NodeMemory> memory;
   for (size_t i = 0; i < runs.size(); ++i) {
     const Problem& p = *runs[i].problem;
-    memory.emplace_back(static_cast<int64_t>(DyadicNodes(launch.blocks(i)).size()), p.rows, p.q_heads, p.head_dim);
+    memory.emplace_back(static_cast<int64_t>(DyadicNodes(launch.blocks(i), 0).size()), p.rows, p.q_heads, p.head_dim);
     memory.back().AddRanges(&launch.options().memory, "nodes");
     launch.sequence(i).nodes = memory.back().args;
   }
   const simt::Report report = launch.Run();
   std::vector<Nodes> all(runs.size());
   for (size_t i = 0; i < runs.size(); ++i) {
-    const std::vector<NodeId> ids = DyadicNodes(launch.blocks(i));
+    const std::vector<NodeId> ids = DyadicNodes(launch.blocks(i), 0);
     all[i].report = report;
     for (size_t n = 0; n < ids.size(); ++n) all[i].nodes.push_back(memory[i].Get(ids[n], static_cast<int64_t>(n)));
   }

@@ -21,7 +21,6 @@ class KeyMemory {
     if (layout == Layout::kRows) {
       args_.row_stride = row;
       args_.head_stride = problem.head_dim;
-      args_.page_stride = kTestBlock * row;
       k_.assign(tensors.k.begin() + begin * row, tensors.k.begin() + end * row);
       v_.assign(tensors.v.begin() + begin * row, tensors.v.begin() + end * row);
     } else {
@@ -40,21 +39,23 @@ class KeyMemory {
   }
 
  private:
+  static constexpr int kPageShift = 6;  // two pages a block
   void MakePages(const Problem& problem, const Tensors& tensors, BlockRange blocks, int64_t begin, int64_t end) {
     args_.row_stride = problem.head_dim;
-    args_.head_stride = kTestBlock * problem.head_dim;
+    args_.page_shift = kPageShift;
+    args_.head_stride = problem.head_dim << kPageShift;
     const int64_t page = args_.head_stride * problem.kv_heads;
     std::vector<int64_t> order;
-    for (int64_t b = 0; b < blocks.size(); ++b) order.push_back(b);
+    for (int64_t p = 0; p < blocks.size() * kTestBlock >> kPageShift; ++p) order.push_back(p);
     std::shuffle(order.begin(), order.end(), std::mt19937(7));
     for (const int64_t place : order) offsets_.push_back(place * page);
-    k_.assign(static_cast<size_t>(page * blocks.size()), 0x7fff);
+    k_.assign(static_cast<size_t>(page * static_cast<int64_t>(order.size())), 0x7fff);
     v_ = k_;
     for (int64_t position = begin; position < end; ++position) {
       for (int head = 0; head < problem.kv_heads; ++head) {
         const int64_t from = (position * problem.kv_heads + head) * problem.head_dim;
-        const int64_t to = offsets_[position / kTestBlock - blocks.begin] + head * args_.head_stride +
-                           position % kTestBlock * args_.row_stride;
+        const int64_t to = offsets_[(position - begin) >> kPageShift] + head * args_.head_stride +
+                           (position & ((1 << kPageShift) - 1)) * args_.row_stride;
         std::copy_n(tensors.k.begin() + from, problem.head_dim, k_.begin() + to);
         std::copy_n(tensors.v.begin() + from, problem.head_dim, v_.begin() + to);
       }

@@ -42,13 +42,13 @@ void EmulatedGpu::Attend(AttentionArgs args, int32_t) {
 void EmulatedGpu::Merge(const NodeArgs& left, const NodeArgs& right, int64_t rows, int32_t heads, int32_t) {
   const testing::FencedMemory::Opened opened(memory_);
   Check(simt::Launch(NodeCtas(rows, heads), kNodeThreads, 0, options_,
-                     [&] { MergeNodes<kHeadDim>(left, right, rows, heads); }));
+                     [&] { MergeNodesKernel<kHeadDim>(left, right, rows, heads); }));
 }
 
 void EmulatedGpu::Finish(const NodeArgs& root, const OutputArgs& output, int64_t rows, int32_t heads, int32_t) {
   const testing::FencedMemory::Opened opened(memory_);
   Check(simt::Launch(NodeCtas(rows, heads), kNodeThreads, 0, options_,
-                     [&] { FinishNodes<gpu::Bf16, kHeadDim>(root, output, rows, heads); }));
+                     [&] { FinishNodesKernel<gpu::Bf16, kHeadDim>(root, output, rows, heads); }));
 }
 
 }  // namespace rondo::cuda

@@ -78,6 +78,6 @@ MUTATIONS = [
     ("wrong KV head", TILE, "head_ / (args_.q_heads / args_.kv_heads)", "head_ % args_.kv_heads"),
     ("a round of items lost", "attend_mma.cuh", "round % 2 == 0 ? gpu::CtaIndex() : ctas - 1 - gpu::CtaIndex()", "gpu::CtaIndex() * 2"),
     ("decode: heads and tokens swapped", BLOCK, "{packed / group_, kv_head_ * group_ + packed % group_}", "{packed % group_, kv_head_ * group_ + packed / group_}"),
-    ("page of the table ignored", "key_rows.cuh", "keys.page_offsets + page)", "keys.page_offsets)"),
+    ("page table ignored", "masks.cuh", "gpu::Load(keys.page_offsets + page)", "gpu::Load(keys.page_offsets)"),
     ("decode: sequence search off by one", "sequences.cuh", "if (begin(middle) <= index) {", "if (begin(middle) < index) {"),
 ]
