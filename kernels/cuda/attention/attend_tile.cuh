@@ -15,7 +15,9 @@ template <class C>
 class AttendTile {
  public:
   static constexpr int D = C::kHeadDim;
-  static constexpr int64_t kBlock = C::kBlockTokensOfTree;
+  static constexpr int kBlock = C::kBlockTokensOfTree;
+  // Steps of 16 elements of the head dimension: sixteen unrolled keep more addresses than there are registers.
+  static constexpr int kStepsUnrolled = D <= 128 ? D / 16 : 1;
   using Rows = SharedRows<D>;
   using ValueRows = SharedRows<C::kValueDim>;
   // Q stays; K and V of one tile of keys take turns with the products: V arrives while scores are computed, the next K
