@@ -44,6 +44,7 @@ VENDORS = {
     "openssl/": ["base", "coordinator/rpc"],
     "immintrin.h": ["base", "kernels"],
     "cuda": ["kernels/cuda", "worker/device/cuda_module"],
+    "cudnn": ["kernels/cuda/cudnn"],
     "nccl.h": [],
 }
 
