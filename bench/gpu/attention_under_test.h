@@ -1,0 +1,24 @@
+// The attention kernels as gpu_check sees them: the one place that knows how they are launched.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/attention/args.h"
+
+namespace rondo::gpu_check {
+
+struct AttentionKernel {
+  const char* name;
+  std::vector<int> head_dims;  // bf16
+  // Floats of args.scratch for a launch of this shape.
+  int64_t (*scratch_floats)(const cuda::AttentionArgs& args, int head_dim);
+  // Queues the launch on the default stream; empty, or what is wrong.
+  std::string (*launch)(const cuda::AttentionArgs& args, int head_dim);
+};
+
+// Those this build has and this device can run.
+std::vector<AttentionKernel> PrefillKernels();
+
+}  // namespace rondo::gpu_check

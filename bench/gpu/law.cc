@@ -1,0 +1,113 @@
+// The law on the GPU: the bits of a row depend on the row and its keys alone, not on how many ranks hold the keys, in
+// which order their nodes arrive, how rows are cut into chunks, or which kernel takes them.
+#include <algorithm>
+#include <bit>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "bench/gpu/lines.h"
+#include "bench/gpu/run_attention.h"
+#include "bench/gpu/sections.h"
+
+namespace rondo::gpu_check {
+namespace {
+
+struct Bits {
+  std::vector<float> out, lse;
+};
+
+int64_t Differences(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) return static_cast<int64_t>(std::max(a.size(), b.size()));
+  int64_t count = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    // NaN is what was never written, and never right.
+    if (std::bit_cast<uint32_t>(a[i]) != std::bit_cast<uint32_t>(b[i]) || a[i] != a[i]) ++count;
+  }
+  return count;
+}
+
+void SayEqual(const AttentionKernel& kernel, const Shape& shape, const std::string& what, int64_t different) {
+  Line("check")
+      .Text("kernel", kernel.name)
+      .Text("case", shape.Words() + ": " + what)
+      .Bool("pass", different == 0)
+      .Count("different", different)
+      .Say();
+}
+
+// All rows, finished, in launches of `chunk` rows.
+Bits InChunks(const AttentionKernel& kernel, const Problem& problem, int64_t chunk) {
+  const Shape& shape = problem.shape();
+  const FinishedRows rows(shape, true);
+  for (int64_t begin = 0; begin < shape.rows; begin += chunk) {
+    const int64_t end = std::min(begin + chunk, shape.rows);
+    cuda::AttentionArgs args = problem.Args(begin, end, 0, problem.blocks());
+    args.output = rows.Args();
+    args.output.out = rows.out_float.get() + begin * args.output.row_stride;
+    args.output.lse += begin * args.output.lse_row_stride;
+    Launch(kernel, args, shape.head_dim).Finish();
+  }
+  return {rows.out_float.ToHost(), rows.lse.ToHost()};
+}
+
+// `ranks` contiguous runs of blocks, as equal as may be.
+std::vector<BlockRange> Shards(int64_t blocks, int ranks) {
+  std::vector<BlockRange> shards;
+  for (int r = 0; r < ranks; ++r) shards.push_back({blocks * r / ranks, blocks * (r + 1) / ranks});
+  return shards;
+}
+
+void CheckShards(const AttentionKernel& kernel, const Problem& problem, const Bits& whole) {
+  for (const int ranks : {1, 2, 3, 4, 8}) {
+    std::vector<Node> nodes;
+    for (const BlockRange& shard : Shards(problem.blocks(), ranks)) {
+      if (shard.empty()) continue;
+      for (Node& node : AttendNodes(kernel, problem, 0, problem.shape().rows, shard)) nodes.push_back(std::move(node));
+    }
+    std::mt19937_64 random(static_cast<uint64_t>(ranks));
+    int64_t different = 0;
+    for (int order = 0; order < 4; ++order) {
+      different += Differences(whole.out, FinishedOut(FoldToRoot(nodes)));
+      std::shuffle(nodes.begin(), nodes.end(), random);
+    }
+    SayEqual(kernel, problem.shape(), std::to_string(ranks) + " ranks, 4 orders of arrival", different);
+  }
+}
+
+void CheckShape(const AttentionKernel& kernel, const Shape& shape) {
+  const Problem problem(shape, 7);
+  const Bits whole = InChunks(kernel, problem, shape.rows);
+  const Bits again = InChunks(kernel, problem, shape.rows);
+  SayEqual(kernel, shape, "two runs", Differences(whole.out, again.out) + Differences(whole.lse, again.lse));
+  for (const int64_t chunk : {1, 17, 64, 100, 128}) {
+    const Bits cut = InChunks(kernel, problem, chunk);
+    SayEqual(kernel, shape, "chunks of " + std::to_string(chunk),
+             Differences(whole.out, cut.out) + Differences(whole.lse, cut.lse));
+  }
+  CheckShards(kernel, problem, whole);
+}
+
+}  // namespace
+
+void CheckLaw() {
+  const int64_t block = cuda::kBlockTokens;
+  const int64_t tokens = 8 * block + 1234;  // nine blocks, the last one ragged
+  for (const AttentionKernel& kernel : PrefillKernels()) {
+    for (const int head_dim : kernel.head_dims) {
+      Shape shape{.head_dim = head_dim, .q_heads = 8, .kv_heads = 2, .rows = 150, .tokens = tokens};
+      shape.first_position = tokens - shape.rows;
+      CheckShape(kernel, shape);
+      shape.mask = {.causal = true, .window = 3 * block};
+      CheckShape(kernel, shape);
+      // Rows on both sides of a block's border, so that some see a block that others do not.
+      shape.mask = {};
+      shape.first_position = 3 * block - 70;
+      CheckShape(kernel, shape);
+      shape.mask.causal = false;
+      CheckShape(kernel, shape);
+    }
+  }
+}
+
+}  // namespace rondo::gpu_check
