@@ -38,37 +38,27 @@ void Merge(Node* left, const Node& right) {
 Node FoldToRoot(std::vector<Node> nodes) {
   RONDO_CHECK(!nodes.empty());
   std::map<NodeId, Node> waiting;
-  for (Node& node : nodes) {
-    Node arrived = std::move(node);
-    // Up as long as the sibling is there already.
+  // Joins `arrived` with its sibling, and the two with theirs, as long as the other is there already.
+  const auto arrive = [&waiting](Node arrived) {
     for (auto sibling = waiting.find(arrived.id.sibling()); sibling != waiting.end();
          sibling = waiting.find(arrived.id.sibling())) {
       Node left = std::move(sibling->second), right = std::move(arrived);
-      if (right.id.index < left.id.index) std::swap(left, right);
       waiting.erase(sibling);
+      if (right.id.index < left.id.index) std::swap(left, right);
       Merge(&left, right);
       left.id = left.id.parent();
       arrived = std::move(left);
     }
     const NodeId id = arrived.id;
     RONDO_CHECK(waiting.emplace(id, std::move(arrived)).second);
-  }
-  // What is left has siblings beyond the end: the lowest rises until it meets the next.
+  };
+  for (Node& node : nodes) arrive(std::move(node));
+  // The siblings of those that are left lie beyond the end: the lowest rises until it meets the next.
   while (waiting.size() > 1) {
-    auto lowest = waiting.begin();
-    Node node = std::move(lowest->second);
-    waiting.erase(lowest);
-    const auto sibling = waiting.find(node.id.sibling());
-    if (sibling != waiting.end()) {
-      RONDO_CHECK(sibling->first.index < node.id.index);
-      Node left = std::move(sibling->second);
-      waiting.erase(sibling);
-      Merge(&left, node);
-      node = std::move(left);
-    }
-    node.id = node.id.parent();
-    const NodeId id = node.id;
-    RONDO_CHECK(waiting.emplace(id, std::move(node)).second);
+    Node lowest = std::move(waiting.begin()->second);
+    waiting.erase(waiting.begin());
+    lowest.id = lowest.id.parent();
+    arrive(std::move(lowest));
   }
   return std::move(waiting.begin()->second);
 }

@@ -1,6 +1,8 @@
 // TFLOP/s of every prefill kernel and of cuDNN on the same tensors, launches alternating, with the errors of both.
+#include <cmath>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/bf16.h"
