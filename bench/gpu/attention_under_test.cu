@@ -67,6 +67,8 @@ std::string Sm80Launch(const AttentionArgs& args, int head_dim) {
 
 }  // namespace
 
+int64_t BlockTokens() { return cuda::kBlockTokens; }
+
 std::vector<AttentionKernel> PrefillKernels() { return {{"sm80 prefill", {64, 128, 256}, Sm80Scratch, Sm80Launch}}; }
 
 }  // namespace rondo::gpu_check

@@ -9,6 +9,9 @@
 
 namespace rondo::gpu_check {
 
+// Tokens of a canonical block of these kernels.
+int64_t BlockTokens();
+
 struct AttentionKernel {
   const char* name;
   std::vector<int> head_dims;  // bf16

@@ -31,7 +31,8 @@ void Merge(Node* left, const Node& right) {
     const float a = Weight(left->m[i] - m), b = Weight(right.m[i] - m);
     left->m[i] = m;
     left->l[i] = std::fma(left->l[i], a, right.l[i] * b);
-    for (size_t d = 0; d < head_dim; ++d) o[d] = std::fma(o[d], a, from[d] * b);
+    for (size_t d = 0; d < head_dim; ++d)
+      o[d] = std::fma(o[d], a, from[d] * b) + 0.0f;  // no -0, as the kernels store it
   }
 }
 

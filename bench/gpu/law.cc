@@ -8,6 +8,7 @@
 
 #include "bench/gpu/lines.h"
 #include "bench/gpu/run_attention.h"
+#include "bench/gpu/run_decode.h"
 #include "bench/gpu/sections.h"
 
 namespace rondo::gpu_check {
@@ -75,6 +76,65 @@ void CheckShards(const AttentionKernel& kernel, const Problem& problem, const Bi
   }
 }
 
+int64_t Differences(const std::vector<Node>& a, const std::vector<Node>& b) {
+  if (a.size() != b.size()) return static_cast<int64_t>(std::max(a.size(), b.size()));
+  int64_t count = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    count += Differences(a[i].o, b[i].o) + Differences(a[i].m, b[i].m) + Differences(a[i].l, b[i].l);
+  }
+  return count;
+}
+
+// Decode rows get the bits of prefill: all rows at once, one alone, and as nodes.
+void CheckDecode(const AttentionKernel& kernel, const Problem& problem, const Bits& whole) {
+  const Shape& shape = problem.shape();
+  const FinishedRows rows(shape, true);
+  Decode all(problem, 0, shape.rows);
+  all.FinishInto({&rows});
+  all.Finish();
+  SayEqual(kernel, shape, "decode of all rows",
+           Differences(whole.out, rows.out_float.ToHost()) + Differences(whole.lse, rows.lse.ToHost()));
+
+  const NodeMemory nodes(shape, shape.rows, BlockRange{0, problem.blocks()});
+  all.NodesInto({&nodes});
+  all.Finish();
+  SayEqual(kernel, shape, "nodes of decode",
+           Differences(AttendNodes(kernel, problem, 0, shape.rows, {0, problem.blocks()}), nodes.ToHost()));
+
+  const FinishedRows last(shape, true);
+  Decode one(problem, shape.rows - 1, shape.rows);
+  one.FinishInto({&last});
+  one.Finish();
+  const size_t row = static_cast<size_t>(shape.q_heads) * shape.head_dim;
+  SayEqual(kernel, shape, "decode of the last row alone",
+           Differences({whole.out.end() - static_cast<int64_t>(row), whole.out.end()}, last.out_float.ToHost(0, row)));
+}
+
+// The kernels that merge and finish nodes do what their definition says.
+void CheckNodes(const AttentionKernel& kernel, const Problem& problem, const Bits& whole) {
+  const Shape& shape = problem.shape();
+  const int64_t half = 8;  // blocks of a complete subtree
+  if (problem.blocks() <= half || problem.blocks() > half + 1) return;
+  std::vector<Node> left = AttendNodes(kernel, problem, 0, shape.rows, {0, half});
+  const std::vector<Node> right = AttendNodes(kernel, problem, 0, shape.rows, {half, half + 1});
+  NodeMemory left_memory(shape, shape.rows, BlockRange{0, half}),
+      right_memory(shape, shape.rows, BlockRange{half, half + 1});
+  left_memory.FromHost(left);
+  right_memory.FromHost(right);
+  std::string wrong = LaunchMerge(left_memory.Args(), right_memory.Args(), shape.rows, shape.q_heads, shape.head_dim);
+  if (!wrong.empty()) Fail(wrong);
+  RequireFinished("merge of nodes");
+  Merge(&left.front(), right.front());
+  SayEqual(kernel, shape, "merged nodes", Differences(left, left_memory.ToHost()));
+
+  const FinishedRows rows(shape, true);
+  wrong = LaunchFinish(left_memory.Args(), rows.Args(), shape.rows, shape.q_heads, shape.head_dim);
+  if (!wrong.empty()) Fail(wrong);
+  RequireFinished("finish of nodes");
+  SayEqual(kernel, shape, "finished nodes",
+           Differences(whole.out, rows.out_float.ToHost()) + Differences(whole.lse, rows.lse.ToHost()));
+}
+
 void CheckShape(const AttentionKernel& kernel, const Shape& shape) {
   const Problem problem(shape, 7);
   const Bits whole = InChunks(kernel, problem, shape.rows);
@@ -86,13 +146,15 @@ void CheckShape(const AttentionKernel& kernel, const Shape& shape) {
              Differences(whole.out, cut.out) + Differences(whole.lse, cut.lse));
   }
   CheckShards(kernel, problem, whole);
+  CheckDecode(kernel, problem, whole);
+  CheckNodes(kernel, problem, whole);
 }
 
 }  // namespace
 
 void CheckLaw() {
-  const int64_t block = cuda::kBlockTokens;
-  const int64_t tokens = 8 * block + 1234;  // nine blocks, the last one ragged
+  const int64_t block = BlockTokens();
+  const int64_t tokens = 8 * block + block * 3 / 10;  // nine blocks, the last one ragged
   for (const AttentionKernel& kernel : PrefillKernels()) {
     for (const int head_dim : kernel.head_dims) {
       Shape shape{.head_dim = head_dim, .q_heads = 8, .kv_heads = 2, .rows = 150, .tokens = tokens};

@@ -94,7 +94,7 @@ cuda::AttentionArgs Problem::Args() const { return Args(0, shape_.rows, 0, block
 
 cuda::AttentionArgs Problem::Args(int64_t begin, int64_t end, int64_t first_block, int64_t end_block) const {
   const int64_t d = shape_.head_dim, q_row = d * shape_.q_heads, kv_row = d * shape_.kv_heads;
-  const int64_t first_key = first_block * cuda::kBlockTokens;
+  const int64_t first_key = first_block * BlockTokens();
   cuda::AttentionArgs args;
   args.q_heads = shape_.q_heads;
   args.kv_heads = shape_.kv_heads;
@@ -109,9 +109,9 @@ cuda::AttentionArgs Problem::Args(int64_t begin, int64_t end, int64_t first_bloc
   args.keys.v = v_.get() + first_key * kv_row;
   args.keys.row_stride = kv_row;
   args.keys.head_stride = d;
-  args.keys.block_stride = cuda::kBlockTokens * kv_row;
+  args.keys.block_stride = BlockTokens() * kv_row;
   args.keys.first_block = first_block;
-  args.keys.tokens = std::min(shape_.tokens, end_block * cuda::kBlockTokens) - first_key;
+  args.keys.tokens = std::min(shape_.tokens, end_block * BlockTokens()) - first_key;
   args.output.sinks = shape_.sinks ? sinks_.get() : nullptr;
   return args;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/gpu/attention_under_test.h"
 #include "bench/gpu/device_memory.h"
 #include "bench/gpu/oracle.h"
 #include "kernels/cuda/attention/args.h"
@@ -44,7 +45,7 @@ class Problem {
   cuda::AttentionArgs Args() const;
   // Only rows [begin, end) and the canonical blocks [first_block, end_block) of keys.
   cuda::AttentionArgs Args(int64_t begin, int64_t end, int64_t first_block, int64_t end_block) const;
-  int64_t blocks() const { return (shape_.tokens + cuda::kBlockTokens - 1) / cuda::kBlockTokens; }
+  int64_t blocks() const { return (shape_.tokens + BlockTokens() - 1) / BlockTokens(); }
 
   const uint16_t* q() const { return q_.get(); }
   const uint16_t* k() const { return k_.get(); }

@@ -1,6 +1,7 @@
 #include "bench/gpu/run_attention.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "bench/gpu/lines.h"
 
@@ -43,8 +44,15 @@ void AttendFinished(const AttentionKernel& kernel, const Problem& problem, const
   Launch(kernel, args, problem.shape().head_dim).Finish();
 }
 
-NodeMemory::NodeMemory(const Shape& shape, int64_t rows, BlockRange blocks)
-    : ids_(DyadicNodes(blocks)),
+NodeMemory::NodeMemory(const Shape& shape, int64_t rows, int64_t leaves)
+    : NodeMemory(shape, rows, [leaves] {
+        std::vector<NodeId> ids;
+        for (int64_t i = 0; i < leaves; ++i) ids.push_back({0, i});
+        return ids;
+      }()) {}
+
+NodeMemory::NodeMemory(const Shape& shape, int64_t rows, std::vector<NodeId> ids)
+    : ids_(std::move(ids)),
       rows_(rows),
       q_heads_(shape.q_heads),
       head_dim_(shape.head_dim),
@@ -67,6 +75,26 @@ cuda::NodeArgs NodeMemory::Args() const {
   args.ml_row_stride = q_heads_;
   args.ml_node_stride = rows_ * q_heads_;
   return args;
+}
+
+cuda::NodeArgs NodeMemory::Args(size_t node) const {
+  cuda::NodeArgs args = Args();
+  args.o += static_cast<int64_t>(node) * args.o_node_stride;
+  args.m += static_cast<int64_t>(node) * args.ml_node_stride;
+  args.l += static_cast<int64_t>(node) * args.ml_node_stride;
+  return args;
+}
+
+void NodeMemory::FromHost(const std::vector<Node>& nodes) {
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const cuda::NodeArgs at = Args(i);
+    const auto copy = [](float* to, const std::vector<float>& from) {
+      Require(cudaMemcpy(to, from.data(), from.size() * sizeof(float), cudaMemcpyHostToDevice), "nodes to the device");
+    };
+    copy(at.o, nodes[i].o);
+    copy(at.m, nodes[i].m);
+    copy(at.l, nodes[i].l);
+  }
 }
 
 std::vector<Node> NodeMemory::ToHost() const {

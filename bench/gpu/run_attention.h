@@ -29,14 +29,20 @@ class Launch {
 // All rows of a problem, finished.
 void AttendFinished(const AttentionKernel& kernel, const Problem& problem, const FinishedRows& to);
 
-// Memory for the nodes that rows [0, rows) of a run of blocks give.
+// Memory for nodes of a number of rows; poisoned until a kernel writes.
 class NodeMemory {
  public:
-  NodeMemory(const Shape& shape, int64_t rows, BlockRange blocks);
+  // Those that tile a run of blocks.
+  NodeMemory(const Shape& shape, int64_t rows, BlockRange blocks) : NodeMemory(shape, rows, DyadicNodes(blocks)) {}
+  // One for each of so many blocks.
+  NodeMemory(const Shape& shape, int64_t rows, int64_t leaves);
   cuda::NodeArgs Args() const;
+  cuda::NodeArgs Args(size_t node) const;  // with this one first
   std::vector<Node> ToHost() const;
+  void FromHost(const std::vector<Node>& nodes);
 
  private:
+  NodeMemory(const Shape& shape, int64_t rows, std::vector<NodeId> ids);
   std::vector<NodeId> ids_;
   int64_t rows_;
   int q_heads_, head_dim_;

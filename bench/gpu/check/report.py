@@ -23,10 +23,10 @@ def table(header, rows):
 
 def speed_table(rows):
     header = ["kernel", "D", "mask", "tokens", "ms", "TFLOP/s", "% of cuDNN", "O rms/cuDNN", "O err", "LSE err", ""]
-    return table(header, [[row["kernel"], row["head_dim"], "causal" if row["causal"] else "none", row["tokens"],
-                           number(row["ms"], 3), number(row["tflops"]), number(row.get("percent_of_cudnn")),
-                           number(row.get("out_rms_of_cudnn"), 2), number(row["out_error"], 2), number(row["lse_error"], 3),
-                           "" if row["pass"] else "WRONG"] for row in rows])
+    figures = (("ms", 3), ("tflops", 1), ("percent_of_cudnn", 1), ("out_rms_of_cudnn", 2), ("out_error", 2), ("lse_error", 3))
+    return table(header, [[row.get("kernel", ""), row.get("head_dim", ""), "causal" if row.get("causal") else "none",
+                           row.get("tokens", ""), *(number(row.get(key), digits) for key, digits in figures),
+                           "" if row.get("pass", True) else "WRONG"] for row in rows])
 
 
 def plain_table(rows):
@@ -45,7 +45,7 @@ def section_text(section):
     if checks:
         parts.append(f"{sum(check['pass'] for check in checks)} of {len(checks)} checks passed")
     for check in checks:
-        if not check["pass"]:
+        if not check.get("pass"):
             rest = {key: value for key, value in check.items() if key not in ("kind", "pass", "kernel", "case")}
             parts.append(f"FAIL {check.get('kernel', '')}: {check.get('case', '')}: {json.dumps(rest)}")
     parts += [f"not there: {line.get('what', '')}: {line.get('why', '')}" for line in section.of_kind("absent")]

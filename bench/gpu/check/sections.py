@@ -69,13 +69,18 @@ def judge(section, code, stderr):
 def run(command, seconds, environment):
     """(exit code or None when out of time, stdout, stderr)."""
     try:
-        done = subprocess.run(command, capture_output=True, timeout=seconds, env=environment, text=True, errors="replace")
-        return done.returncode, done.stdout, done.stderr
-    except subprocess.TimeoutExpired as late:
-        text = [part.decode(errors="replace") if isinstance(part, bytes) else part or "" for part in (late.stdout, late.stderr)]
-        return None, *text
+        # A session of its own: what the program starts (compute-sanitizer starts one) ends with it.
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True,
+                                   errors="replace", start_new_session=True)
     except OSError as wrong:
         return 127, "", str(wrong)
+    try:
+        out, err = process.communicate(timeout=seconds)
+        return process.returncode, out, err
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        return None, out, err
 
 
 def run_section(name, program, seconds, environment, clock):
