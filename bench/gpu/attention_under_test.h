@@ -1,4 +1,4 @@
-// The attention kernels as gpu_check sees them: the one place that knows how they are launched.
+// The attention kernels as gpu_check sees them: under_test.cc alone knows how they are launched.
 #pragma once
 
 #include <cstdint>
