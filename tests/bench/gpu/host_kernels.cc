@@ -10,6 +10,7 @@
 #include "bench/gpu/attention_under_test.h"
 #include "bench/gpu/decode_under_test.h"
 #include "bench/gpu/fold.h"
+#include "kernels/cuda/attention/attention.h"
 
 namespace rondo::gpu_check {
 namespace {
@@ -124,6 +125,7 @@ void Finish(const Node& node, const cuda::OutputArgs& to, int64_t row, int head)
 }
 
 std::string Attend(const cuda::AttentionArgs& args, int head_dim) {
+  if (std::string wrong = cuda::CheckAttention(head_dim, args); !wrong.empty()) return wrong;
   const int64_t first = args.keys.first_block, last = first + (args.keys.tokens + kBlock - 1) / kBlock;
   const std::vector<NodeId> ids = DyadicNodes({first, last});
   for (int64_t row = 0; row < args.query.rows; ++row) {
@@ -151,7 +153,8 @@ std::vector<AttentionKernel> PrefillKernels() {
 
 std::vector<int> DecodeHeadDims() { return {64}; }
 
-std::string LaunchDecode(const cuda::DecodeArgs& decode, int64_t, int head_dim) {
+std::string LaunchDecode(const cuda::DecodeArgs& decode, int64_t items, int head_dim) {
+  if (std::string wrong = cuda::CheckDecode(head_dim, decode, items); !wrong.empty()) return wrong;
   for (int i = 0; i < decode.count; ++i) {
     const cuda::DecodeSequence& sequence = decode.sequences[i];
     cuda::AttentionArgs args;
@@ -164,7 +167,7 @@ std::string LaunchDecode(const cuda::DecodeArgs& decode, int64_t, int head_dim) 
     args.keys = sequence.keys;
     args.nodes = sequence.nodes;
     args.output = sequence.output;
-    Attend(args, head_dim);
+    if (std::string wrong = Attend(args, head_dim); !wrong.empty()) return wrong;
   }
   return "";
 }
