@@ -41,7 +41,7 @@ def section_text(section):
     parts = []
     rows, checks = section.of_kind("row"), section.of_kind("check")
     if rows:
-        parts.append(speed_table(rows) if section.name == "speed" else plain_table(rows))
+        parts.append(speed_table(rows) if section.name.startswith("speed") else plain_table(rows))
     if checks:
         parts.append(f"{sum(check['pass'] for check in checks)} of {len(checks)} checks passed")
     for check in checks:
