@@ -172,7 +172,7 @@ class WholeRun(unittest.TestCase):
         self.assertEqual([(s["name"], s["status"]) for s in data["sections"]],
                          [("law", "FAIL"), ("speed", "FAIL"), ("decode", "PASS")])
         self.assertIn("ended by SIGSEGV", said)
-        self.assertIn("not done after 11 s", said)
+        self.assertRegex(said, r"not done after \d+ s")  # 11, and what a busy machine adds
 
     def test_a_card_too_old(self):
         with tempfile.TemporaryDirectory() as folder:
