@@ -31,8 +31,8 @@ class Sections(unittest.TestCase):
 
     def test_planted_mistakes_are_found(self):
         # mask: one key too many; unwritten: one number of a row; merge, order: other bits; decode: a scale a little off.
-        for name, plant in (("small", "mask"), ("small", "unwritten"), ("small", "merge"), ("law", "merge"),
-                            ("law", "order"), ("law", "decode")):
+        for name, plant in (("small", "mask"), ("small", "unwritten"), ("small", "merge"), ("law", "order"),
+                            ("law", "decode")):
             with self.subTest(f"{name} {plant}"):
                 self.assertEqual(judged(name, plant).status, "FAIL")
 
