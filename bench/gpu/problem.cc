@@ -109,7 +109,6 @@ cuda::AttentionArgs Problem::Args(int64_t begin, int64_t end, int64_t first_bloc
   args.keys.v = v_.get() + first_key * kv_row;
   args.keys.row_stride = kv_row;
   args.keys.head_stride = d;
-  args.keys.page_stride = cuda::kPageTokens * kv_row;
   args.keys.first_block = first_block;
   args.keys.tokens = std::min(shape_.tokens, end_block * BlockTokens()) - first_key;
   args.output.sinks = shape_.sinks ? sinks_.get() : nullptr;

@@ -57,8 +57,7 @@ struct RowWork {
     const int64_t begin = (block - keys.first_block) * kBlock, end = std::min(begin + kBlock, keys.tokens);
     const int64_t kv_head = head / (args.q_heads / args.kv_heads) * keys.head_stride;
     const auto at = [&](const void* tensor, int64_t i) {
-      return static_cast<const uint16_t*>(tensor) + kv_head + i / cuda::kPageTokens * keys.page_stride +
-             i % cuda::kPageTokens * keys.row_stride;
+      return static_cast<const uint16_t*>(tensor) + kv_head + i * keys.row_stride;
     };
     Node node{{0, block}, std::vector<float>(head_dim), {kEmptyMax}, {0}};
     std::vector<float> scores;
