@@ -33,7 +33,7 @@ void AttendFinished(const AttentionKernel& kernel, const Problem& problem, const
 class NodeMemory {
  public:
   // Those that tile a run of blocks.
-  NodeMemory(const Shape& shape, int64_t rows, BlockRange blocks) : NodeMemory(shape, rows, DyadicNodes(blocks)) {}
+  NodeMemory(const Shape& shape, int64_t rows, BlockRange blocks) : NodeMemory(shape, rows, DyadicNodes(blocks, 0)) {}
   // One for each of so many blocks.
   NodeMemory(const Shape& shape, int64_t rows, int64_t leaves);
   cuda::NodeArgs Args() const;

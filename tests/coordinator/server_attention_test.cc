@@ -166,7 +166,7 @@ TEST_F(AttentionTest, WhatCannotRunIsRefusedBeforeAnyRankHears) {
   spec = Spec(10);
   spec.set_ring_size(3);
   refused(spec, "ring_size: 3 ranks asked, the group has 2");
-  refused(Spec(1000000), "which has 1048576", grpc::RESOURCE_EXHAUSTED);
+  refused(Spec(1000000), "need at least 16000000 bytes, 2 ranks have 2097152", grpc::RESOURCE_EXHAUSTED);
   EXPECT_EQ(ranks[0]->Count([](const Message& m) { return m.has_open_attention(); }), 0u);
 }
 

@@ -126,7 +126,7 @@ void Finish(const Node& node, const cuda::OutputArgs& to, int64_t row, int head)
 std::string Attend(const cuda::AttentionArgs& args, int head_dim) {
   if (std::string wrong = cuda::CheckAttention(head_dim, args); !wrong.empty()) return wrong;
   const int64_t first = args.keys.first_block, last = first + (args.keys.tokens + kBlock - 1) / kBlock;
-  const std::vector<NodeId> ids = DyadicNodes({first, last});
+  const std::vector<NodeId> ids = DyadicNodes({first, last}, 0);
   for (int64_t row = 0; row < args.query.rows; ++row) {
     for (int head = 0; head < args.q_heads; ++head) {
       const RowWork work{args, head_dim, row, head};
