@@ -61,7 +61,7 @@ struct DequantiseArgs {
 // The first k of each row by (logit descending, id ascending), which is (probability descending, id ascending). NaN and
 // +infinity come first of all. Works in rounds; see top_k.cuh.
 struct TopKArgs {
-  const float* logits = nullptr;      // [rows, count]: the first round; else null
+  const float* logits = nullptr;       // [rows, count]: the first round; else null
   const uint64_t* ranks_in = nullptr;  // [rows, count]: what the last round left
   uint64_t* ranks_out = nullptr;       // [rows, slices, k]; the last round's are the answer
   int64_t rows = 0;

@@ -49,7 +49,7 @@ TopK(RONDO_GRID_CONSTANT const TopKArgs args) {
       if (i < args.count - begin) {
         const int64_t at = row * args.count + begin + i;
         rank = args.ranks_in != nullptr ? gpu::Load(args.ranks_in + at)
-                                       : RankOf(gpu::Load(args.logits + at), static_cast<uint32_t>(begin + i));
+                                        : RankOf(gpu::Load(args.logits + at), static_cast<uint32_t>(begin + i));
       }
       gpu::StoreShared(RankAt(i), rank);
     }
