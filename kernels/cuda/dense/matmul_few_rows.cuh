@@ -17,21 +17,22 @@ namespace rondo::cuda {
 
 inline constexpr int kFewRowsWarps = 8;
 inline constexpr int kFewRowsThreads = kFewRowsWarps * 32;
-inline constexpr int kFewRowsSums = kPackItemRows * kFewRows;  // of a CTA, and one a thread when they are folded
+inline constexpr int kFewRowsCtasPerMultiprocessor = 2;
+inline constexpr int kFewRowsSums = kPackTileRows * kFewRows;
 inline constexpr int kFewRowsSharedBytes = kFewRowsWarps * kFewRowsSums * 4;
-static_assert(kFewRowsSums == kFewRowsThreads);
 
-// Two tiles of weight rows times eight activation rows.
+// One tile of weight rows times eight activation rows. A CTA's warps share out the columns: there are not enough tiles
+// for a warp each to keep as much on its way as the memory can deliver.
 template <WeightType kType, class X>
-class FewRowsItem {
+class FewRowsTile {
  public:
   using Type = PackedType<kType>;
   using Scales = PackedScales<kType>;
   using Rows = RowFragments<X>;
   using Memory = typename Rows::Memory;
 
-  RONDO_DEVICE FewRowsItem(const MatMulFewRowsArgs& args, int first_tile, int64_t first_row)
-      : args_(args), shape_(args.rows, args.cols), first_tile_(first_tile), first_row_(first_row) {}
+  RONDO_DEVICE FewRowsTile(const MatMulFewRowsArgs& args, int tile, int64_t first_row)
+      : args_(args), shape_(args.rows, args.cols), tile_(tile), first_row_(first_row) {}
 
   RONDO_DEVICE void Run() {
     const int warp = gpu::ThreadIndex() / 32;
@@ -48,24 +49,23 @@ class FewRowsItem {
   }
 
  private:
-  // A lane's share of a group, tile by tile and half by half.
+  // A lane's share of a group, half by half.
   struct Weights {
-    PackedCodes<kType> codes[kPackItemTiles][2];
-    typename Scales::Memory scales[kPackItemTiles][2];
+    PackedCodes<kType> codes[2];
+    typename Scales::Memory scales[2];
   };
 
   RONDO_DEVICE void Load(int group, Weights* weights) const {
     const auto* words = reinterpret_cast<const gpu::Word4*>(args_.packed);
     const int lane = gpu::LaneIndex();
     RONDO_UNROLL
-    for (int i = 0; i < kPackItemTiles * 2; ++i) {
-      const int tile = first_tile_ + i / 2, half = i % 2;
+    for (int half = 0; half < 2; ++half) {
       RONDO_UNROLL
       for (int w = 0; w < Type::kCodeWords; ++w) {
-        weights->codes[i / 2][half].words[w] = gpu::LoadOnce(words + shape_.CodeWord(tile, group, half, w, lane));
+        weights->codes[half].words[w] = gpu::LoadOnce(words + shape_.CodeWord(tile_, group, half, w, lane));
       }
-      const uint8_t* scales = args_.packed + shape_.ScaleByte(tile, group, half * 8 + lane / 4);
-      weights->scales[i / 2][half] = gpu::Load(reinterpret_cast<const typename Scales::Memory*>(scales));
+      const uint8_t* scales = args_.packed + shape_.ScaleByte(tile_, group, half * 8 + lane / 4);
+      weights->scales[half] = gpu::Load(reinterpret_cast<const typename Scales::Memory*>(scales));
     }
   }
 
@@ -79,30 +79,26 @@ class FewRowsItem {
   }
 
   RONDO_DEVICE void Multiply(int group, const Weights& weights) {
-    Rows rows[kPackGroupBlocks];
-    RONDO_UNROLL
-    for (int b = 0; b < kPackGroupBlocks; ++b) LoadRows(group * kPackGroupBlocks + b, &rows[b]);
     RONDO_UNROLL
     for (int b = 0; b < kPackGroupBlocks; ++b) {
+      Rows rows;
+      LoadRows(group * kPackGroupBlocks + b, &rows);
       float sums[4] = {0, 0, 0, 0};
       if (kHasMinimum) {
         constexpr uint32_t kOnes = 0x3f803f80u;
         const uint32_t ones[2][4] = {{kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes, kOnes, kOnes}};
-        MultiplyBlock(ones, rows[b], &sums);
+        MultiplyBlock(ones, rows, &sums);
       }
+      uint32_t a[2][4];
       RONDO_UNROLL
-      for (int tile = 0; tile < kPackItemTiles; ++tile) {
-        uint32_t a[2][4];
-        RONDO_UNROLL
-        for (int i = 0; i < 8; ++i) a[i / 4][i % 4] = weights.codes[tile][i % 2].Pair(b, i / 2);
-        float products[4] = {0, 0, 0, 0};
-        MultiplyBlock(a, rows[b], &products);
-        RONDO_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          const Scales scales(weights.scales[tile][i / 2], group);
-          y_[tile][i] = gpu::Fma(scales.Scale(b), products[i], y_[tile][i]);
-          if (kHasMinimum) y_[tile][i] = gpu::Fma(scales.Minimum(b), sums[i], y_[tile][i]);
-        }
+      for (int i = 0; i < 8; ++i) a[i / 4][i % 4] = weights.codes[i % 2].Pair(b, i / 2);
+      float products[4] = {0, 0, 0, 0};
+      MultiplyBlock(a, rows, &products);
+      RONDO_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const Scales scales(weights.scales[i / 2], group);
+        y_[i] = gpu::Fma(scales.Scale(b), products[i], y_[i]);
+        if (kHasMinimum) y_[i] = gpu::Fma(scales.Minimum(b), sums[i], y_[i]);
       }
     }
   }
@@ -121,31 +117,29 @@ class FewRowsItem {
   // Sums of all warps through shared memory, one a thread: those of one activation row lie side by side.
   RONDO_DEVICE void Fold(int warp) const {
     RONDO_UNROLL
-    for (int i = 0; i < 2 * 4; ++i) gpu::StoreShared(SharedSum(warp, i / 4, i % 4, gpu::LaneIndex()), y_[i / 4][i % 4]);
+    for (int i = 0; i < 4; ++i) gpu::StoreShared(SharedSum(warp, i, gpu::LaneIndex()), y_[i]);
     gpu::CtaSync();
-    const int weight_row = gpu::ThreadIndex() % kPackItemRows;
-    const int row = gpu::ThreadIndex() / kPackItemRows;
-    // Where the mma leaves it: rows of the weight lane / 4 and + 8, activation rows 2 * (lane % 4) and + 1.
-    const int of_tile = weight_row % kPackTileRows;
-    const int register_index = of_tile / 8 * 2 + row % 2;
-    const int lane = of_tile % 8 * 4 + row / 2;
-    float sums[kFewRowsWarps];
-    RONDO_UNROLL
-    for (int w = 0; w < kFewRowsWarps; ++w) {
-      sums[w] = gpu::LoadShared<float>(SharedSum(w, weight_row / kPackTileRows, register_index, lane));
-    }
-    RONDO_UNROLL
-    for (int half = kFewRowsWarps / 2; half > 0; half /= 2) {
+    if (gpu::ThreadIndex() < kFewRowsSums) {
+      const int weight_row = gpu::ThreadIndex() % kPackTileRows;
+      const int row = gpu::ThreadIndex() / kPackTileRows;
+      // Where the mma leaves it: weight rows lane / 4 and + 8, activation rows 2 * (lane % 4) and + 1.
+      const int i = weight_row / 8 * 2 + row % 2;
+      const int lane = weight_row % 8 * 4 + row / 2;
+      float sums[kFewRowsWarps];
       RONDO_UNROLL
-      for (int w = 0; w < half; ++w) sums[w] += sums[w + half];
+      for (int w = 0; w < kFewRowsWarps; ++w) sums[w] = gpu::LoadShared<float>(SharedSum(w, i, lane));
+      RONDO_UNROLL
+      for (int half = kFewRowsWarps / 2; half > 0; half /= 2) {
+        RONDO_UNROLL
+        for (int w = 0; w < half; ++w) sums[w] += sums[w + half];
+      }
+      StoreSum(first_row_ + row, tile_ * kPackTileRows + weight_row, sums[0]);
     }
-    StoreSum(first_row_ + row, first_tile_ * kPackTileRows + weight_row, sums[0]);
-    gpu::CtaSync();  // the next item overwrites the sums
+    gpu::CtaSync();  // the next tile overwrites the sums
   }
 
-  RONDO_DEVICE static gpu::Shared SharedSum(int warp, int tile, int i, int lane) {
-    const int index = ((warp * kPackItemTiles + tile) * 4 + i) * 32 + lane;
-    return gpu::SharedMemory() + static_cast<gpu::Shared>(index * 4);
+  RONDO_DEVICE static gpu::Shared SharedSum(int warp, int i, int lane) {
+    return gpu::SharedMemory() + static_cast<gpu::Shared>(((warp * 4 + i) * 32 + lane) * 4);
   }
 
   RONDO_DEVICE void StoreSum(int64_t row, int weight_row, float sum) const {
@@ -162,21 +156,20 @@ class FewRowsItem {
 
   const MatMulFewRowsArgs& args_;
   PackedWeight<kType> shape_;
-  int first_tile_;
+  int tile_;
   int64_t first_row_;
-  float y_[kPackItemTiles][4] = {};
+  float y_[4] = {};
 };
 
 // X: gpu::Bf16 or float. Chunks of eight activation rows that meet the same weights run side by side and find them in
 // L2.
 template <WeightType kType, class X>
-RONDO_KERNEL(kFewRowsThreads, 2)
+RONDO_KERNEL(kFewRowsThreads, kFewRowsCtasPerMultiprocessor)
 MatMulFewRows(RONDO_GRID_CONSTANT const MatMulFewRowsArgs args) {
   const int64_t chunks = (args.count + kFewRows - 1) / kFewRows;
-  const int64_t items = PackedWeight<kType>(args.rows, args.cols).tiles / kPackItemTiles * chunks;
+  const int64_t items = PackedWeight<kType>(args.rows, args.cols).tiles * chunks;
   for (int64_t item = gpu::CtaIndex(); item < items; item += gpu::CtaCount()) {
-    const int first_tile = static_cast<int>(item / chunks) * kPackItemTiles;
-    FewRowsItem<kType, X>(args, first_tile, item % chunks * kFewRows).Run();
+    FewRowsTile<kType, X>(args, static_cast<int>(item / chunks), item % chunks * kFewRows).Run();
   }
 }
 

@@ -80,7 +80,7 @@ class Packer {
 
 // A warp takes one tile and group at a time.
 template <WeightType kType>
-RONDO_KERNEL(kPackThreads, 2)
+RONDO_KERNEL(kPackThreads, 1)
 PackWeight(RONDO_GRID_CONSTANT const PackArgs args) {
   using Type = PackedType<kType>;
   const Packer<kType> packer(args);

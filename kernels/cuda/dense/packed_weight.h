@@ -22,9 +22,6 @@ inline constexpr int kPackTileRows = 16;
 inline constexpr int kPackBlock = 32;
 inline constexpr int kPackGroupBlocks = 4;
 inline constexpr int kPackGroup = kPackBlock * kPackGroupBlocks;
-// A CTA of the matmul takes two tiles: half the traffic of activations, at twice the accumulators.
-inline constexpr int kPackItemTiles = 2;
-inline constexpr int kPackItemRows = kPackItemTiles * kPackTileRows;
 
 // Of a type: bytes of scales a row for each kScaleGroups groups, and words of codes a lane for each group.
 template <WeightType kType>
@@ -52,11 +49,11 @@ struct PackedType<WeightType::kQ4_K> {
 template <WeightType kType>
 struct PackedWeight {
   using Type = PackedType<kType>;
-  int32_t tiles;   // even
+  int32_t tiles;
   int32_t groups;  // a multiple of kScaleGroups
 
   constexpr PackedWeight(int32_t rows, int32_t cols)
-      : tiles((rows + kPackItemRows - 1) / kPackItemRows * kPackItemTiles),
+      : tiles((rows + kPackTileRows - 1) / kPackTileRows),
         groups((cols + kPackGroup * Type::kScaleGroups - 1) / (kPackGroup * Type::kScaleGroups) * Type::kScaleGroups) {}
 
   // In words of 16 bytes from the beginning.

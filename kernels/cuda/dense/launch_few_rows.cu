@@ -1,0 +1,51 @@
+// Launchers of packing and of the products with packed weights.
+#include "kernels/cuda/dense/launch.h"
+#include "kernels/cuda/dense/launch_grid.h"
+#include "kernels/cuda/dense/matmul_few_rows.cuh"
+#include "kernels/cuda/dense/pack_weight.cuh"
+
+namespace rondo::cuda {
+namespace {
+
+// Calls f.operator()<type>() for the types that can be packed.
+template <class F>
+auto WithPackedType(WeightType type, F f) {
+  switch (type) {
+    case WeightType::kQ4_1:
+      return f.template operator()<WeightType::kQ4_1>();
+    case WeightType::kQ8_0:
+      return f.template operator()<WeightType::kQ8_0>();
+    default:
+      RONDO_CHECK(type == WeightType::kQ4_K);
+      return f.template operator()<WeightType::kQ4_K>();
+  }
+}
+
+}  // namespace
+
+int64_t PackedBytes(WeightType type, int32_t rows, int32_t cols) {
+  return WithPackedType(type, [&]<WeightType kType>() { return PackedWeight<kType>(rows, cols).bytes(); });
+}
+
+int LaunchPackWeight(const PackArgs& args, WeightType type, void* stream) {
+  return WithPackedType(type, [&]<WeightType kType>() {
+    RONDO_CHECK(args.cols % WeightBlock<kType>::kElements == 0);
+    const PackedWeight<kType> shape(args.rows, args.cols);
+    constexpr int kWarps = kPackThreads / 32;
+    const int ctas = CtasFor((int64_t{shape.tiles} * shape.groups + kWarps - 1) / kWarps, 4);
+    return Start(PackWeight<kType>, args, ctas, kPackThreads, 0, stream);
+  });
+}
+
+int LaunchMatMulFewRows(const MatMulFewRowsArgs& args, WeightType type, RowType x, void* stream) {
+  RONDO_CHECK(x == RowType::kF32 || x == RowType::kBf16);
+  return WithPackedType(type, [&]<WeightType kType>() {
+    RONDO_CHECK(args.cols % WeightBlock<kType>::kElements == 0);
+    const int64_t items = PackedWeight<kType>(args.rows, args.cols).tiles * ((args.count + kFewRows - 1) / kFewRows);
+    const auto kernel = x == RowType::kF32 ? MatMulFewRows<kType, float> : MatMulFewRows<kType, gpu::Bf16>;
+    return Start(kernel, args, CtasFor(items, kFewRowsCtasPerMultiprocessor), kFewRowsThreads, kFewRowsSharedBytes,
+                 stream);
+  });
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,79 @@
+// Launchers of RMS norm, RoPE and gated activations.
+#include "kernels/cuda/dense/gated_activation.cuh"
+#include "kernels/cuda/dense/launch.h"
+#include "kernels/cuda/dense/launch_grid.h"
+#include "kernels/cuda/dense/rms_norm.cuh"
+#include "kernels/cuda/dense/rope.cuh"
+
+namespace rondo::cuda {
+namespace {
+
+constexpr int64_t kMostItems = int64_t{1} << 31;
+constexpr int kCtasPerMultiprocessor = 8;
+
+constexpr int Pair(RowType in, RowType out) { return static_cast<int>(in) * 4 + static_cast<int>(out); }
+
+// Calls f.operator()<In, Out>() for the pairs of types the kernels are built for.
+template <class F>
+int WithTypes(RowType in, RowType out, F f) {
+  switch (Pair(in, out)) {
+    case Pair(RowType::kF32, RowType::kF32):
+      return f.template operator()<float, float>();
+    case Pair(RowType::kF32, RowType::kBf16):
+      return f.template operator()<float, gpu::Bf16>();
+    case Pair(RowType::kF32, RowType::kFp16):
+      return f.template operator()<float, gpu::Fp16>();
+    case Pair(RowType::kBf16, RowType::kBf16):
+      return f.template operator()<gpu::Bf16, gpu::Bf16>();
+    case Pair(RowType::kFp16, RowType::kFp16):
+      return f.template operator()<gpu::Fp16, gpu::Fp16>();
+  }
+  RONDO_CHECK(false);
+  return cudaErrorInvalidValue;
+}
+
+template <RopePairing kPairing>
+int StartRope(const RopeArgs& args, RowType type, int ctas, void* stream) {
+  switch (type) {
+    case RowType::kF32:
+      return Start(Rope<float, kPairing>, args, ctas, kRopeThreads, 0, stream);
+    case RowType::kBf16:
+      return Start(Rope<gpu::Bf16, kPairing>, args, ctas, kRopeThreads, 0, stream);
+    case RowType::kFp16:
+      return Start(Rope<gpu::Fp16, kPairing>, args, ctas, kRopeThreads, 0, stream);
+  }
+  return cudaErrorInvalidValue;
+}
+
+}  // namespace
+
+int LaunchRmsNorm(const RmsNormArgs& args, RowType addend, RowType out, void* stream) {
+  RONDO_CHECK(args.cols > 0 && args.cols % 4 == 0);
+  const int ctas = CtasFor(args.rows, kCtasPerMultiprocessor);
+  return WithTypes(addend, out, [&]<class Addend, class Out>() {
+    return Start(RmsNorm<Addend, Out>, args, ctas, kNormThreads, kNormSharedBytes, stream);
+  });
+}
+
+int LaunchRope(const RopeArgs& args, RowType type, RopePairing pairing, void* stream) {
+  RONDO_CHECK(args.rotated % 2 == 0 && args.rotated <= args.head_dim);
+  const int64_t pairs = args.rows * args.heads * (args.rotated / 2);
+  RONDO_CHECK(pairs < kMostItems);
+  const int ctas = CtasFor((pairs + kRopeThreads - 1) / kRopeThreads, kCtasPerMultiprocessor);
+  return pairing == RopePairing::kHalves ? StartRope<RopePairing::kHalves>(args, type, ctas, stream)
+                                         : StartRope<RopePairing::kInterleaved>(args, type, ctas, stream);
+}
+
+int LaunchGatedActivation(const GatedActivationArgs& args, RowType in, RowType out, GateKind kind, void* stream) {
+  RONDO_CHECK(args.cols % 4 == 0 && args.in_stride % 4 == 0);
+  const int64_t quads = args.rows * (args.cols / 4);
+  RONDO_CHECK(quads < kMostItems);
+  const int ctas = CtasFor((quads + kGateThreads - 1) / kGateThreads, kCtasPerMultiprocessor);
+  return WithTypes(in, out, [&]<class In, class Out>() {
+    const auto kernel = kind == GateKind::kSilu ? GatedActivation<In, Out, GateKind::kSilu>
+                                                : GatedActivation<In, Out, GateKind::kGeluTanh>;
+    return Start(kernel, args, ctas, kGateThreads, 0, stream);
+  });
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,49 @@
+// Products of many activation rows with bf16 or fp16 weights by cuBLASLt, held to row invariance; used by the backend's
+// dense layers for prefill. No CUDA type appears here; the source is compiled where the CUDA toolkit was found.
+//
+// Rows go in chunks of exactly kLtRows, the last one padded, so that whatever the batch the library sees one shape for
+// each weight; the algorithm for a shape is chosen once, by the library's heuristic among those that do not split the
+// inner dimension, and kept. What is left to the library, that a row's bits do not depend on its place in the chunk, is
+// for a test on the card. The bits are those of one card type and one version of the library.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/cuda/dense/args.h"
+
+namespace rondo::cuda {
+
+// Large enough to fill a card with one weight of usual size, small enough that a padded decode step is not absurd.
+inline constexpr int64_t kLtRows = 128;
+
+constexpr int64_t LtPaddedRows(int64_t rows) { return (rows + kLtRows - 1) / kLtRows * kLtRows; }
+
+// y = x * weight^T.
+struct LtMatMulArgs {
+  RowType type = RowType::kBf16;   // of weight and x: bf16 or fp16
+  RowType y_type = RowType::kF32;  // f32, or `type`
+  const void* weight = nullptr;    // [n, k]
+  const void* x = nullptr;         // [LtPaddedRows(rows), k]; the padding is read, its values do not matter
+  void* y = nullptr;               // [LtPaddedRows(rows), n]; the padding is written
+  int64_t rows = 0;
+  int64_t n = 0;  // multiples of 8: rows begin on 16 bytes, as the three pointers do
+  int64_t k = 0;
+};
+
+// One stream at a time: calls share a workspace.
+class LtMatMul {
+ public:
+  // For the calling thread's current device. INTERNAL with the library's words where that fails.
+  static absl::StatusOr<std::unique_ptr<LtMatMul>> Create();
+  virtual ~LtMatMul() = default;
+
+  // Puts the product on the stream (a cudaStream_t). INVALID_ARGUMENT naming field and value; INTERNAL with the
+  // library's words; UNIMPLEMENTED where it has no algorithm for the shape. The first call of a shape must not be
+  // captured.
+  virtual absl::Status Run(const LtMatMulArgs& args, void* stream) = 0;
+};
+
+}  // namespace rondo::cuda
