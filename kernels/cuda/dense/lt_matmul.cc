@@ -134,19 +134,24 @@ absl::Status Choose(cublasLtHandle_t library, const LtMatMulArgs& args, Plan* pl
       absl::StrCat("cuBLASLt has no algorithm without split-K for n ", args.n, ", k ", args.k, ", ", kLtRows, " rows"));
 }
 
+const char* NameOf(RowType type) { return type == RowType::kF32 ? "f32" : type == RowType::kBf16 ? "bf16" : "fp16"; }
+
 absl::Status Validate(const LtMatMulArgs& args) {
   const auto bad = [](const char* field, auto value, const char* limit) {
     return absl::InvalidArgumentError(absl::StrCat("matmul: ", field, " is ", value, ", must be ", limit));
   };
   if (args.type == RowType::kF32) return bad("type", "f32", "bf16 or fp16");
-  if (args.y_type != RowType::kF32 && args.y_type != args.type) return bad("y_type", "16-bit", "f32 or the type of x");
+  if (args.y_type != RowType::kF32 && args.y_type != args.type) {
+    return bad("y_type", NameOf(args.y_type), args.type == RowType::kBf16 ? "f32 or bf16" : "f32 or fp16");
+  }
   if (args.rows < 0) return bad("rows", args.rows, "0 or more");
   if (args.n <= 0 || args.n % 8 != 0) return bad("n", args.n, "a positive multiple of 8");
   if (args.k <= 0 || args.k % 8 != 0) return bad("k", args.k, "a positive multiple of 8");
-  const auto aligned = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % kAlignment == 0; };
-  if (!aligned(args.weight)) return bad("weight", reinterpret_cast<uintptr_t>(args.weight), "on 16 bytes");
-  if (!aligned(args.x)) return bad("x", reinterpret_cast<uintptr_t>(args.x), "on 16 bytes");
-  if (!aligned(args.y)) return bad("y", reinterpret_cast<uintptr_t>(args.y), "on 16 bytes");
+  const std::pair<const char*, const void*> pointers[] = {{"weight", args.weight}, {"x", args.x}, {"y", args.y}};
+  for (const auto& [field, pointer] : pointers) {
+    const auto address = reinterpret_cast<uintptr_t>(pointer);
+    if (address % kAlignment != 0) return bad(field, absl::StrCat("at ", address), "on 16 bytes");
+  }
   return absl::OkStatus();
 }
 
