@@ -4,16 +4,12 @@
 #pragma once
 
 #include "kernels/cuda/dense/ranking.cuh"
+#include "kernels/cuda/dense/top_k_rounds.h"
 
 namespace rondo::cuda {
 
 inline constexpr int kTopKThreads = 256;
-inline constexpr int kSlice = 2048;
 inline constexpr int kTopKSharedBytes = kSlice * 8;
-inline constexpr int kMostTopK = kSlice / 2;  // a round at least halves what is left
-
-// Slices of a row of `count`; at least one, so that a row of nothing has an answer.
-constexpr int32_t TopKSlices(int32_t count) { return count <= kSlice ? 1 : (count - 1) / kSlice + 1; }
 
 RONDO_DEVICE gpu::Shared RankAt(int i) { return gpu::SharedMemory() + static_cast<gpu::Shared>(i * 8); }
 

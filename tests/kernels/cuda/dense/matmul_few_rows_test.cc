@@ -118,6 +118,23 @@ TEST(CudaMatMulFewRows, LongRows) {
   Product<WeightType::kQ4_K, gpu::Bf16>(3, 256 * 11).ExpectRight(2);
 }
 
+// One column at a time, so that nothing but the activation's own bits is in question.
+TEST(CudaMatMulFewRows, FloatRowsKeepAllTheirBits) {
+  const Product<WeightType::kQ8_0, float> product(17, 64);
+  const std::vector<double> w = testing::Decode(product.weights.view);
+  for (const int64_t col : {0, 7, 41, 63}) {
+    for (const float value : {1.00000012f, -1.2345678f, 3.1415927e-6f, 16777215.0f}) {
+      std::vector<float> x(64);
+      x[col] = value;
+      const std::vector<float> y = product.Run(x);
+      for (int64_t r = 0; r < 17; ++r) {
+        const double expected = w[r * 64 + col] * value;
+        ASSERT_NEAR(expected, y[r], std::fabs(expected) * 0x1p-22) << "column " << col << " output " << r;
+      }
+    }
+  }
+}
+
 TEST(CudaMatMulFewRows, BitsOfFloatAndBf16ResultsAgree) {
   const Product<WeightType::kQ4_1, gpu::Bf16> product(37, 160);
   const auto x = product.Rows(4);

@@ -14,26 +14,19 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// Round after round, as the launcher does it.
 std::vector<uint64_t> RunTopK(const std::vector<float>& logits, int64_t rows, int32_t count, int32_t k,
                               const HowToRun& how = {}) {
-  std::vector<uint64_t> ranks;
-  bool first = true;
-  for (int slices = 0; slices != 1; first = false) {
-    slices = TopKSlices(count);
-    auto out = Poisoned<uint64_t>(rows * slices * k);
+  auto out = Poisoned<uint64_t>(rows * k);
+  auto scratch = Poisoned<uint64_t>(TopKScratchRanks(rows, count, k));
+  ForTopKRounds(logits.data(), rows, count, k, scratch.data(), out.data(), [&](const TopKArgs& args, int32_t) {
     EmulatedLaunch launch(how);
-    const TopKArgs args{.logits = first ? launch.In(logits, "logits") : nullptr,
-                        .ranks_in = first ? nullptr : launch.In(ranks, "ranks"),
-                        .ranks_out = launch.Out(out, "out"),
-                        .rows = rows,
-                        .count = count,
-                        .k = k};
+    launch.In(logits, "logits");
+    launch.Out(scratch, "scratch");
+    launch.Out(out, "out");
     launch.Run(kTopKThreads, kTopKSharedBytes, [&] { TopK(args); });
-    ranks = out;
-    count = slices * k;
-  }
-  return ranks;
+    return 0;
+  });
+  return out;
 }
 
 std::vector<uint64_t> RunArgmax(const std::vector<float>& logits, int64_t rows, int32_t count,
