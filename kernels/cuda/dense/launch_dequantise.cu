@@ -1,25 +1,27 @@
 // Launcher of dequantisation and embedding lookup.
+#include "base/check.h"
+#include "kernels/cuda/attention/launch.cuh"
+#include "kernels/cuda/dense/ctas.h"
 #include "kernels/cuda/dense/dequantise.cuh"
 #include "kernels/cuda/dense/launch.h"
-#include "kernels/cuda/dense/launch_grid.h"
 
 namespace rondo::cuda {
 namespace {
 
 template <WeightType kType>
-int StartDequantise(const DequantiseArgs& args, RowType out, int ctas, void* stream) {
+std::string StartDequantise(const DequantiseArgs& args, RowType out, int64_t ctas, void* stream) {
   RONDO_CHECK(out == RowType::kF32 || out == RowType::kBf16);
   const auto kernel = out == RowType::kF32 ? Dequantise<kType, float> : Dequantise<kType, gpu::Bf16>;
-  return Start(kernel, args, ctas, kDequantiseThreads, 0, stream);
+  return LaunchKernel(kernel, ctas, kDequantiseThreads, 0, stream, args);
 }
 
 }  // namespace
 
-int LaunchDequantise(const DequantiseArgs& args, WeightType type, RowType out, void* stream) {
+std::string LaunchDequantise(const DequantiseArgs& args, WeightType type, RowType out, void* stream) {
   RONDO_CHECK(args.cols % 4 == 0);
   const int64_t quads = args.rows * (args.cols / 4);
   constexpr int kCtasPerMultiprocessor = 8;
-  const int ctas = CtasFor((quads + kDequantiseThreads - 1) / kDequantiseThreads, kCtasPerMultiprocessor);
+  const int64_t ctas = CtasFor((quads + kDequantiseThreads - 1) / kDequantiseThreads, kCtasPerMultiprocessor);
   switch (type) {
     case WeightType::kF32:
       return StartDequantise<WeightType::kF32>(args, out, ctas, stream);
@@ -44,7 +46,7 @@ int LaunchDequantise(const DequantiseArgs& args, WeightType type, RowType out, v
     case WeightType::kQ6_K:
       return StartDequantise<WeightType::kQ6_K>(args, out, ctas, stream);
   }
-  return cudaErrorInvalidValue;
+  return "no such type";
 }
 
 }  // namespace rondo::cuda

@@ -1,7 +1,9 @@
 // Launchers of RMS norm, RoPE and gated activations.
+#include "base/check.h"
+#include "kernels/cuda/attention/launch.cuh"
+#include "kernels/cuda/dense/ctas.h"
 #include "kernels/cuda/dense/gated_activation.cuh"
 #include "kernels/cuda/dense/launch.h"
-#include "kernels/cuda/dense/launch_grid.h"
 #include "kernels/cuda/dense/rms_norm.cuh"
 #include "kernels/cuda/dense/rope.cuh"
 
@@ -15,7 +17,7 @@ constexpr int Pair(RowType in, RowType out) { return static_cast<int>(in) * 4 + 
 
 // Calls f.operator()<In, Out>() for the pairs of types the kernels are built for.
 template <class F>
-int WithTypes(RowType in, RowType out, F f) {
+std::string WithTypes(RowType in, RowType out, F f) {
   switch (Pair(in, out)) {
     case Pair(RowType::kF32, RowType::kF32):
       return f.template operator()<float, float>();
@@ -29,50 +31,51 @@ int WithTypes(RowType in, RowType out, F f) {
       return f.template operator()<gpu::Fp16, gpu::Fp16>();
   }
   RONDO_CHECK(false);
-  return cudaErrorInvalidValue;
+  return "no such type";
 }
 
 template <RopePairing kPairing>
-int StartRope(const RopeArgs& args, RowType type, int ctas, void* stream) {
+std::string StartRope(const RopeArgs& args, RowType type, int64_t ctas, void* stream) {
   switch (type) {
     case RowType::kF32:
-      return Start(Rope<float, kPairing>, args, ctas, kRopeThreads, 0, stream);
+      return LaunchKernel(Rope<float, kPairing>, ctas, kRopeThreads, 0, stream, args);
     case RowType::kBf16:
-      return Start(Rope<gpu::Bf16, kPairing>, args, ctas, kRopeThreads, 0, stream);
+      return LaunchKernel(Rope<gpu::Bf16, kPairing>, ctas, kRopeThreads, 0, stream, args);
     case RowType::kFp16:
-      return Start(Rope<gpu::Fp16, kPairing>, args, ctas, kRopeThreads, 0, stream);
+      return LaunchKernel(Rope<gpu::Fp16, kPairing>, ctas, kRopeThreads, 0, stream, args);
   }
-  return cudaErrorInvalidValue;
+  return "no such type";
 }
 
 }  // namespace
 
-int LaunchRmsNorm(const RmsNormArgs& args, RowType addend, RowType out, void* stream) {
+std::string LaunchRmsNorm(const RmsNormArgs& args, RowType addend, RowType out, void* stream) {
   RONDO_CHECK(args.cols > 0 && args.cols % 4 == 0);
-  const int ctas = CtasFor(args.rows, kCtasPerMultiprocessor);
+  const int64_t ctas = CtasFor(args.rows, kCtasPerMultiprocessor);
   return WithTypes(addend, out, [&]<class Addend, class Out>() {
-    return Start(RmsNorm<Addend, Out>, args, ctas, kNormThreads, kNormSharedBytes, stream);
+    return LaunchKernel(RmsNorm<Addend, Out>, ctas, kNormThreads, kNormSharedBytes, stream, args);
   });
 }
 
-int LaunchRope(const RopeArgs& args, RowType type, RopePairing pairing, void* stream) {
+std::string LaunchRope(const RopeArgs& args, RowType type, RopePairing pairing, void* stream) {
   RONDO_CHECK(args.rotated % 2 == 0 && args.rotated <= args.head_dim);
   const int64_t pairs = args.rows * args.heads * (args.rotated / 2);
   RONDO_CHECK(pairs < kMostItems);
-  const int ctas = CtasFor((pairs + kRopeThreads - 1) / kRopeThreads, kCtasPerMultiprocessor);
+  const int64_t ctas = CtasFor((pairs + kRopeThreads - 1) / kRopeThreads, kCtasPerMultiprocessor);
   return pairing == RopePairing::kHalves ? StartRope<RopePairing::kHalves>(args, type, ctas, stream)
                                          : StartRope<RopePairing::kInterleaved>(args, type, ctas, stream);
 }
 
-int LaunchGatedActivation(const GatedActivationArgs& args, RowType in, RowType out, GateKind kind, void* stream) {
+std::string LaunchGatedActivation(const GatedActivationArgs& args, RowType in, RowType out, GateKind kind,
+                                  void* stream) {
   RONDO_CHECK(args.cols % 4 == 0 && args.in_stride % 4 == 0);
   const int64_t quads = args.rows * (args.cols / 4);
   RONDO_CHECK(quads < kMostItems);
-  const int ctas = CtasFor((quads + kGateThreads - 1) / kGateThreads, kCtasPerMultiprocessor);
+  const int64_t ctas = CtasFor((quads + kGateThreads - 1) / kGateThreads, kCtasPerMultiprocessor);
   return WithTypes(in, out, [&]<class In, class Out>() {
     const auto kernel = kind == GateKind::kSilu ? GatedActivation<In, Out, GateKind::kSilu>
                                                 : GatedActivation<In, Out, GateKind::kGeluTanh>;
-    return Start(kernel, args, ctas, kGateThreads, 0, stream);
+    return LaunchKernel(kernel, ctas, kGateThreads, 0, stream, args);
   });
 }
 

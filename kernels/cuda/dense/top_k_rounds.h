@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "kernels/cuda/dense/args.h"
 
@@ -24,16 +25,16 @@ constexpr int64_t TopKScratchRanks(int64_t rows, int32_t count, int32_t k) {
   return rows * (int64_t{first} + (second == 1 ? 0 : second)) * k;
 }
 
-// Calls launch(args, slices) for each round, until it returns something other than 0, and returns that.
+// Calls launch(args, slices) for each round, until it returns what is wrong, and returns that.
 template <class Launch>
-int ForTopKRounds(const float* logits, int64_t rows, int32_t count, int32_t k, uint64_t* scratch, uint64_t* ranks_out,
-                  Launch launch) {
+std::string ForTopKRounds(const float* logits, int64_t rows, int32_t count, int32_t k, uint64_t* scratch,
+                          uint64_t* ranks_out, Launch launch) {
   uint64_t* const places[2] = {scratch, scratch + rows * TopKSlices(count) * k};
   TopKArgs args{.logits = logits, .ranks_in = nullptr, .ranks_out = nullptr, .rows = rows, .count = count, .k = k};
   for (int round = 0;; ++round) {
     const int32_t slices = TopKSlices(args.count);
     args.ranks_out = slices == 1 ? ranks_out : places[round % 2];
-    if (const int error = launch(args, slices); error != 0 || slices == 1) return error;
+    if (std::string wrong = launch(args, slices); !wrong.empty() || slices == 1) return wrong;
     args.logits = nullptr;
     args.ranks_in = args.ranks_out;
     args.count = slices * k;

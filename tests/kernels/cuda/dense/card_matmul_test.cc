@@ -61,16 +61,16 @@ TEST(CardMatMul, FewRows) {
     const OnCard<uint8_t> file(std::vector<uint8_t>(bytes, bytes + weights.bytes.size()));
     const OnCard<uint8_t> packed(static_cast<size_t>(PackedBytes(type, n, k)));
     const auto row_bytes = static_cast<int64_t>(weights.view.row_bytes);
-    ASSERT_EQ(0, LaunchPackWeight(
-                     {.weight = file.data(), .row_bytes = row_bytes, .packed = packed.data(), .rows = n, .cols = k},
-                     type, nullptr));
+    ASSERT_EQ("", LaunchPackWeight(
+                      {.weight = file.data(), .row_bytes = row_bytes, .packed = packed.data(), .rows = n, .cols = k},
+                      type, nullptr));
     const auto run = [&](const std::vector<uint16_t>& rows) {
       const auto count = static_cast<int64_t>(rows.size()) / k;
       const OnCard<uint16_t> x(rows);
       const OnCard<float> y(static_cast<size_t>(count * n));
       const MatMulFewRowsArgs args{
           .packed = packed.data(), .x = x.data(), .y = y.data(), .count = count, .rows = n, .cols = k};
-      EXPECT_EQ(0, LaunchMatMulFewRows(args, type, RowType::kBf16, nullptr));
+      EXPECT_EQ("", LaunchMatMulFewRows(args, type, RowType::kBf16, nullptr));
       return y.Read();
     };
     const std::vector<uint16_t> x = RandomBf16(11 * k, 2);

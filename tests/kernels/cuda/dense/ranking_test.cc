@@ -24,7 +24,7 @@ std::vector<uint64_t> RunTopK(const std::vector<float>& logits, int64_t rows, in
     launch.Out(scratch, "scratch");
     launch.Out(out, "out");
     launch.Run(kTopKThreads, kTopKSharedBytes, [&] { TopK(args); });
-    return 0;
+    return std::string();
   });
   return out;
 }
