@@ -171,7 +171,7 @@ class Attend(AttendCase):
         np.save(other, np.zeros((50, 3, 24), "<f4"))
         self.refused(ring, 2, "3 heads are not a multiple of the 2 heads", "--q", other, *words[2:])
         self.refused(ring, 2, "sequence_starts[2]: 3 is less than the one before, 7", *words, "--cu-seqlens", "0,7,3,50")
-        self.refused(ring, 2, "ring_size: 3 ranks asked, the group has 2", *words, "--workers", 3)
+        self.refused(ring, 2, "--workers: 3 ranks asked, the group has 2", *words, "--workers", 3)
         bad = v.copy()
         bad[7, 1, 3] = np.nan
         self.refused(ring, 2, "--v: row 7 head 1 element 3 is nan", *with_v(bad), "--check-finite")
