@@ -15,6 +15,7 @@
 #include "cli/json_out.h"
 #include "cli/npy_rows.h"
 #include "cli/option_names.h"
+#include "cli/part_file.h"
 #include "cli/show.h"
 
 namespace rondo::cli {
@@ -98,6 +99,7 @@ class AttendCommand {
   explicit AttendCommand(const Options& options) : o_(options), progress_(ProgressLine::ForStderr(options.quiet)) {}
 
   int Run() {
+    if (absl::Status status = CheckResults(); !status.ok()) return FailStatus(status, "see: rondo attend --help");
     absl::StatusOr<AttendTensors> tensors = LoadAttendTensors(o_.attend);
     if (!tensors.ok()) return FailStatus(tensors.status(), "see: rondo attend --help");
     if (!o_.deadline.empty()) {
@@ -118,12 +120,24 @@ class AttendCommand {
   }
 
  private:
+  // Before anything is read or sent: what comes after may take hours.
+  absl::Status CheckResults() const {
+    const auto of = [](const char* option, const absl::Status& status) {
+      return absl::Status(status.code(), absl::StrCat(option, ": ", status.message()));
+    };
+    if (absl::Status status = CheckResultPath(o_.out); !status.ok()) return of("--out", status);
+    if (!o_.attend.lse) return absl::OkStatus();
+    if (absl::Status status = CheckResultPath(o_.lse); !status.ok()) return of("--lse", status);
+    if (!SameResultPath(o_.out, o_.lse)) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("--lse: ", o_.lse, " is the file of --out: name another"));
+  }
+
   int Attend(const AttendTensors& t, Client& client, Interrupt& interrupt) {
     const std::vector<int64_t> shape = t.q->shape();
     absl::StatusOr<std::unique_ptr<NpyRows>> out = NpyRows::Create(o_.out, shape);
     if (!out.ok()) return FailStatus(out.status(), "name a file in a folder that can be written with --out");
     std::unique_ptr<NpyRows> lse;
-    if (!o_.lse.empty()) {
+    if (o_.attend.lse) {
       absl::StatusOr<std::unique_ptr<NpyRows>> created = NpyRows::Create(o_.lse, {shape[0], shape[1]});
       if (!created.ok()) return FailStatus(created.status(), "name a file in a folder that can be written with --lse");
       lse = *std::move(created);
@@ -238,7 +252,9 @@ void AddAttendCommand(CLI::App& app, RunCommand* run) {
   command->add_option("--k", a->k, "Keys")->type_name("FILE")->required();
   command->add_option("--v", a->v, "Values")->type_name("FILE")->required();
   command->add_option("--out", o->out, "Write the result here")->type_name("O.npy")->required();
-  command->add_option("--lse", o->lse, "Also write the log-sum-exp [tokens, q heads], natural log")->type_name("L.npy");
+  CLI::Option* const lse =
+      command->add_option("--lse", o->lse, "Also write the log-sum-exp [tokens, q heads], natural log")
+          ->type_name("L.npy");
   AddScoreOptions(*command, a);
   command
       ->add_option("--dtype", a->dtype, "How keys and values are kept; without it bf16 where the files are, else f32")
@@ -261,8 +277,8 @@ void AddAttendCommand(CLI::App& app, RunCommand* run) {
   command->add_flag("--verify", o->verify, "Compare sampled rows with float64, and every bit with one worker's");
   command->add_flag("--json", o->json, "Print one JSON object");
   command->add_flag("-q,--quiet", o->quiet, "No progress and no summary");
-  command->callback([o, run] {
-    o->attend.lse = !o->lse.empty();
+  command->callback([o, run, lse] {
+    o->attend.lse = lse->count() > 0;
     *run = [o] { return AttendCommand(*o).Run(); };
   });
 }

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -14,8 +12,6 @@
 
 namespace rondo::cli {
 namespace {
-
-std::string PartOf(const std::string& path) { return path + ".part"; }
 
 // Format version 1.0, padded to a multiple of 64 as NumPy does.
 std::string Header(const std::vector<int64_t>& shape) {
@@ -34,30 +30,25 @@ std::string Header(const std::vector<int64_t>& shape) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<NpyRows>> NpyRows::Create(const std::string& path, const std::vector<int64_t>& shape) {
+  absl::StatusOr<std::unique_ptr<PartFile>> part = PartFile::Create(path);
+  if (!part.ok()) return part.status();
   std::unique_ptr<NpyRows> file(new NpyRows);
-  file->path_ = path;
-  const int fd = open(PartOf(path).c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) {
-    return absl::PermissionDeniedError(absl::StrCat("cannot write ", PartOf(path), ": ", std::strerror(errno)));
-  }
+  file->file_ = *std::move(part);
+  const int fd = file->file_->fd();
   const std::string header = Header(shape);
   uint64_t row_bytes = sizeof(float);
   for (size_t d = 1; d < shape.size(); ++d) row_bytes *= shape[d];
   file->rows_ = {fd, header.size(), row_bytes};
   file->bytes_ = row_bytes * shape[0];
-  if (pwrite(fd, header.data(), header.size(), 0) != static_cast<ssize_t>(header.size())) return file->Error("write");
+  if (pwrite(fd, header.data(), header.size(), 0) != static_cast<ssize_t>(header.size()))
+    return file->file_->Error("write");
   // Not every file system can; then a full disk is found when the rows are written.
   const int full = posix_fallocate(fd, 0, static_cast<off_t>(header.size() + file->bytes_));
   if (full == ENOSPC || full == EFBIG) {
     errno = full;
-    return file->Error(absl::StrCat("make room for ", file->bytes_, " bytes in").c_str());
+    return file->file_->Error(absl::StrCat("make room for ", file->bytes_, " bytes in"));
   }
   return file;
-}
-
-NpyRows::~NpyRows() {
-  if (rows_.fd >= 0) close(rows_.fd);
-  if (!finished_) std::remove(PartOf(path_).c_str());
 }
 
 absl::StatusOr<std::string> NpyRows::Digest() const {
@@ -66,7 +57,7 @@ absl::StatusOr<std::string> NpyRows::Digest() const {
   for (uint64_t at = 0; at < bytes_;) {
     const size_t want = std::min<uint64_t>(buffer.size(), bytes_ - at);
     const ssize_t got = pread(rows_.fd, buffer.data(), want, static_cast<off_t>(rows_.begin + at));
-    if (got <= 0) return Error("read back");
+    if (got <= 0) return file_->Error("read back");
     digest.Update(buffer.data(), got);
     at += got;
   }
@@ -77,19 +68,9 @@ absl::StatusOr<std::vector<float>> NpyRows::ReadRow(int64_t row) const {
   std::vector<float> values(rows_.row_bytes / sizeof(float));
   const off_t at = static_cast<off_t>(rows_.begin + row * rows_.row_bytes);
   if (pread(rows_.fd, values.data(), rows_.row_bytes, at) != static_cast<ssize_t>(rows_.row_bytes)) {
-    return Error("read back");
+    return file_->Error("read back");
   }
   return values;
-}
-
-absl::Status NpyRows::Finish() {
-  if (std::rename(PartOf(path_).c_str(), path_.c_str()) != 0) return Error("finish");
-  finished_ = true;
-  return absl::OkStatus();
-}
-
-absl::Status NpyRows::Error(const char* what) const {
-  return absl::UnavailableError(absl::StrCat("cannot ", what, " ", path_, ": ", std::strerror(errno)));
 }
 
 }  // namespace rondo::cli

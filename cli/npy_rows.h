@@ -9,15 +9,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cli/attend_transfer.h"
+#include "cli/part_file.h"
 
 namespace rondo::cli {
 
-// The data go to PATH.part, which becomes PATH in Finish; destroyed before that, it is removed.
+// The data get their name in Finish; destroyed before that, nothing is left.
 class NpyRows {
  public:
   // Takes the disk space at once, so that a full disk is found before anything is computed.
   static absl::StatusOr<std::unique_ptr<NpyRows>> Create(const std::string& path, const std::vector<int64_t>& shape);
-  ~NpyRows();
   NpyRows(const NpyRows&) = delete;
   NpyRows& operator=(const NpyRows&) = delete;
 
@@ -26,16 +26,14 @@ class NpyRows {
   absl::StatusOr<std::string> Digest() const;
   // Element i of the data.
   absl::StatusOr<std::vector<float>> ReadRow(int64_t row) const;
-  absl::Status Finish();
+  absl::Status Finish() { return file_->Finish(); }
 
  private:
   NpyRows() = default;
-  absl::Status Error(const char* what) const;
 
-  std::string path_;
+  std::unique_ptr<PartFile> file_;
   RowFile rows_;
   uint64_t bytes_ = 0;
-  bool finished_ = false;
 };
 
 }  // namespace rondo::cli

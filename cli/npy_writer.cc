@@ -1,11 +1,11 @@
 #include "cli/npy_writer.h"
 
-#include <cerrno>
-#include <cstring>
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/text.h"
 
 namespace rondo::cli {
 namespace {
@@ -24,25 +24,27 @@ std::string Header(uint64_t rows, uint64_t columns) {
   return header;
 }
 
-std::string PartOf(const std::string& path) { return path + ".part"; }
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<NpyWriter>> NpyWriter::Open(const std::string& path) {
-  std::FILE* file = std::fopen(PartOf(path).c_str(), "wb");
+  absl::StatusOr<std::unique_ptr<PartFile>> part = PartFile::Create(path);
+  if (!part.ok()) return part.status();
+  // A descriptor of its own, so that each closes what it opened.
+  const int fd = fcntl((*part)->fd(), F_DUPFD_CLOEXEC, 0);
+  std::FILE* const file = fd < 0 ? nullptr : fdopen(fd, "wb");
   if (file == nullptr) {
-    return absl::PermissionDeniedError(absl::StrCat("cannot write ", PartOf(path), ": ", std::strerror(errno)));
+    const absl::Status status = (*part)->Error("write");
+    if (fd >= 0) close(fd);
+    return status;
   }
-  std::unique_ptr<NpyWriter> writer(new NpyWriter(path, file));
+  std::unique_ptr<NpyWriter> writer(new NpyWriter(*std::move(part), file));
   const std::string blank(kHeaderBytes, '\0');
-  if (std::fwrite(blank.data(), 1, blank.size(), file) != blank.size()) return writer->Error("write");
+  if (std::fwrite(blank.data(), 1, blank.size(), file) != blank.size()) return writer->part_->Error("write");
   return writer;
 }
 
 NpyWriter::~NpyWriter() {
-  if (file_ == nullptr) return;
-  std::fclose(file_);
-  std::remove(PartOf(path_).c_str());
+  if (file_ != nullptr) std::fclose(file_);
 }
 
 absl::Status NpyWriter::Append(uint64_t step, uint64_t offset, std::string_view bytes) {
@@ -63,7 +65,7 @@ absl::Status NpyWriter::Append(uint64_t step, uint64_t offset, std::string_view 
     return absl::DataLossError(absl::StrCat("logits out of order: expected step ", step_, " at ", filled_,
                                             ", got step ", step, " at ", offset));
   }
-  if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) return Error("write");
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) return part_->Error("write");
   filled_ += bytes.size() / sizeof(float);
   return absl::OkStatus();
 }
@@ -77,16 +79,11 @@ absl::Status NpyWriter::Finish() {
   const std::string header = Header(rows(), row_length_);
   const bool written = std::fseek(file_, 0, SEEK_SET) == 0 &&
                        std::fwrite(header.data(), 1, header.size(), file_) == header.size() && std::fflush(file_) == 0;
-  if (!written) return Error("write");
-  const int closed = std::fclose(std::exchange(file_, nullptr));
-  if (closed != 0 || std::rename(PartOf(path_).c_str(), path_.c_str()) != 0) return Error("finish");
-  return absl::OkStatus();
+  if (!written) return part_->Error("write");
+  if (std::fclose(std::exchange(file_, nullptr)) != 0) return part_->Error("finish");
+  return part_->Finish();
 }
 
 uint64_t NpyWriter::rows() const { return filled_ == 0 ? step_ : step_ + 1; }
-
-absl::Status NpyWriter::Error(std::string_view what) const {
-  return absl::UnavailableError(absl::StrCat("cannot ", Sv(what), " ", path_, ": ", std::strerror(errno)));
-}
 
 }  // namespace rondo::cli

@@ -9,11 +9,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cli/part_file.h"
 
 namespace rondo::cli {
 
 // The number of rows and their length are known only at the end, so the header (128 bytes, the least that NumPy pads
-// to) is written last. The data go to PATH.part, which becomes PATH in Finish; destroyed before that, it is removed.
+// to) is written last. The data get their name in Finish; destroyed before that, nothing is left.
 class NpyWriter {
  public:
   static absl::StatusOr<std::unique_ptr<NpyWriter>> Open(const std::string& path);
@@ -31,10 +32,9 @@ class NpyWriter {
   uint64_t rows() const;
 
  private:
-  NpyWriter(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
-  absl::Status Error(std::string_view what) const;
+  NpyWriter(std::unique_ptr<PartFile> part, std::FILE* file) : part_(std::move(part)), file_(file) {}
 
-  std::string path_;
+  std::unique_ptr<PartFile> part_;
   std::FILE* file_;
   uint64_t row_length_ = 0;  // known once the first row is complete
   uint64_t step_ = 0;
