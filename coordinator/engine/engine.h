@@ -56,7 +56,9 @@ class Engine {
   ConnectionId Connect(std::shared_ptr<RankLink> link);
   void Join(ConnectionId connection, RankHello hello);
   void ModelRead(ConnectionId connection, absl::StatusOr<std::shared_ptr<const ModelInfo>> model);
-  void Heard(ConnectionId connection, RankVitals vitals, std::vector<std::string> fed_jobs);
+  // A heartbeat. Of `left_jobs`, those that are still uploading are cancelled.
+  void Heard(ConnectionId connection, RankVitals vitals, std::vector<std::string> fed_jobs,
+             std::vector<std::string> left_jobs);
   // A job's message; dropped unless `epoch` is the connection's own and still alive.
   void Report(ConnectionId connection, uint64_t epoch, EventBody body);
   void Gone(ConnectionId connection, std::string reason);  // the link is not called after this returns

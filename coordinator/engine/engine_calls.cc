@@ -36,8 +36,9 @@ void Engine::ModelRead(ConnectionId connection, absl::StatusOr<std::shared_ptr<c
   });
 }
 
-void Engine::Heard(ConnectionId connection, RankVitals vitals, std::vector<std::string> fed_jobs) {
-  Post([this, connection, vitals, fed_jobs = std::move(fed_jobs)]() mutable {
+void Engine::Heard(ConnectionId connection, RankVitals vitals, std::vector<std::string> fed_jobs,
+                   std::vector<std::string> left_jobs) {
+  Post([this, connection, vitals, fed_jobs = std::move(fed_jobs), left_jobs = std::move(left_jobs)]() mutable {
     BeatEvent beat{0, 0, vitals.applied_number, vitals.progress, std::move(fed_jobs)};
     {
       const std::lock_guard lock(state_mutex_);
@@ -45,8 +46,15 @@ void Engine::Heard(ConnectionId connection, RankVitals vitals, std::vector<std::
       beat.epoch = membership_.EpochOf(connection);
       if (beat.epoch == 0) return;
       beat.rank = membership_.RankOf(connection);
+      // From Attend on, the client's call says whether it is there.
+      std::erase_if(left_jobs, [&](const std::string& id) {
+        const Job* job = scheduler_.FindJob(id);
+        return job == nullptr || job->state != JobState::kRunning || job->epoch != beat.epoch ||
+               job->stage != AttentionStage::kUploading;
+      });
     }
     Step(std::move(beat));
+    for (std::string& id : left_jobs) Step(CancelEvent{std::move(id), "the client left during its upload"});
   });
 }
 

@@ -86,7 +86,7 @@ class Reader {
         return engine_.Heard(
             connection_,
             RankVitals{beat.kv_used_bytes(), beat.resident_bytes(), beat.applied_number(), beat.progress()},
-            {beat.fed_jobs().begin(), beat.fed_jobs().end()});
+            {beat.fed_jobs().begin(), beat.fed_jobs().end()}, {beat.left_jobs().begin(), beat.left_jobs().end()});
       }
       case v1::RankMessage::kProgress:
         return Report(epoch, ProgressEvent{epoch, message.progress().job_id(), message.progress().fraction()});

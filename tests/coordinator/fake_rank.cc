@@ -94,6 +94,12 @@ FakeRank::Message FakeRank::WaitFor(const std::function<bool(const Message&)>& w
   return found;
 }
 
+void FakeRank::Left(const std::string& job) {
+  v1::RankMessage beat;
+  beat.mutable_heartbeat()->add_left_jobs(job);
+  Write(beat);
+}
+
 FakeRank::Message FakeRank::WaitWelcome() {
   Message welcome = WaitFor([](const Message& m) { return m.has_welcome(); });
   epoch_ = welcome.epoch();

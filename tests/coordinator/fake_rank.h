@@ -42,6 +42,8 @@ class FakeRank {
   }
   void Opened(const std::string& job);
   void Ran(const std::string& job, int error_code = 0, const std::string& error = "");
+  // A heartbeat that says that the job's client is gone.
+  void Left(const std::string& job);
   void Freeze() { beating_ = false; }
   uint64_t epoch() const { return epoch_; }
 

@@ -210,6 +210,27 @@ TEST_F(AttentionTest, TheDeadlineBoundsTheWaitForMemory) {
   EXPECT_EQ(OpenAndAnswer(*ranks[0], 7000).ranks_size(), 2);
 }
 
+TEST_F(AttentionTest, AClientThatLeftDuringItsUploadGivesItsMemoryBack) {
+  auto ranks = Start(false);
+  const v1::AttentionTicket ticket = OpenAndAnswer(*ranks[0]);
+  ranks[1]->Left("another");  // known to nobody
+  ranks[1]->Left(ticket.job_id());
+  EXPECT_EQ(ranks[0]->WaitFor(IsCancel).cancel().job_id(), ticket.job_id());
+  EXPECT_EQ(GetJob(ticket.job_id()).state(), "cancelled");
+}
+
+TEST_F(AttentionTest, OnceItAttendsAJobDoesNotEndByABrokenUpload) {
+  auto ranks = Start(false);
+  const v1::AttentionTicket ticket = OpenAndAnswer(*ranks[0]);
+  v1::AttendFinished finished;
+  auto call = std::async(std::launch::async, [&] { return Attend(ticket.job_id(), &finished); });
+  ranks[0]->WaitFor(IsRun);
+  ranks[0]->Left(ticket.job_id());  // before Ran on the same stream
+  ranks[0]->Ran(ticket.job_id());
+  EXPECT_TRUE(call.get().ok());
+  EXPECT_EQ(GetJob(ticket.job_id()).stage(), "kept");
+}
+
 TEST_F(AttentionTest, ALostGroupIsSaidToBeLost) {
   auto ranks = Start(false);
   const v1::AttentionTicket ticket = OpenAndAnswer(*ranks[0]);

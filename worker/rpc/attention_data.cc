@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/piece_frame.h"
 #include "proto/quiet_grpc.h"
 #include "rondo/v1/attention.grpc.pb.h"
@@ -32,7 +33,8 @@ grpc::ByteBuffer ToBytes(const Message& message) {
 // Takes pieces until the client ends or one is wrong. The bytes go from gRPC's buffers to the tensor's memory.
 class PutCall final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
  public:
-  PutCall(const AttentionStore& store, grpc::ByteBuffer* response) : store_(store), response_(response) {
+  PutCall(const AttentionStore& store, const grpc::CallbackServerContext& context, grpc::ByteBuffer* response)
+      : store_(store), context_(context), response_(response) {
     StartRead(&message_);
   }
 
@@ -49,7 +51,12 @@ class PutCall final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
     StartRead(&message_);
   }
 
-  void OnDone() override { delete this; }
+  // Only now it is certain how the call ended: a client that is killed ends its stream like one that has sent all, but
+  // the reply does not reach it.
+  void OnDone() override {
+    if (job_ != nullptr) job_->uploads().Ended(context_.IsCancelled(), absl::Now());
+    delete this;
+  }
 
  private:
   absl::Status Take() {
@@ -63,7 +70,9 @@ class PutCall final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
     if (head.has_job) {
       auto job = store_.Find(head.job.job_id, head.job.token, head.job.epoch);
       if (!job.ok()) return job.status();
+      if (job_ != nullptr) job_->uploads().Ended(/*broken=*/false, absl::Now());
       job_ = *std::move(job);
+      job_->uploads().Began();
     }
     if (job_ == nullptr) return absl::InvalidArgumentError("job: the first piece must name it");
     if (head.tensor < v1::Q || head.tensor > v1::LSE) {
@@ -93,6 +102,7 @@ class PutCall final : public grpc::ServerReadReactor<grpc::ByteBuffer> {
   }
 
   const AttentionStore& store_;
+  const grpc::CallbackServerContext& context_;
   grpc::ByteBuffer* const response_;
   grpc::ByteBuffer message_;
   std::vector<grpc::Slice> slices_;
@@ -171,8 +181,9 @@ class Service final : public RawService {
  public:
   explicit Service(const AttentionStore& store) : store_(store) {}
 
-  grpc::ServerReadReactor<grpc::ByteBuffer>* Put(grpc::CallbackServerContext*, grpc::ByteBuffer* response) override {
-    return new PutCall(store_, response);
+  grpc::ServerReadReactor<grpc::ByteBuffer>* Put(grpc::CallbackServerContext* context,
+                                                 grpc::ByteBuffer* response) override {
+    return new PutCall(store_, *context, response);
   }
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Get(grpc::CallbackServerContext*,
                                                   const grpc::ByteBuffer* request) override {

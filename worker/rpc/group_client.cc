@@ -235,6 +235,9 @@ void GroupClient::HeartbeatLoop() {
     message.mutable_heartbeat()->set_resident_bytes(ResidentBytes());
     if (context_.attention != nullptr) {
       for (std::string& job : context_.attention->TakeFed()) message.mutable_heartbeat()->add_fed_jobs(std::move(job));
+      for (std::string& job : context_.attention->Left(absl::Now())) {
+        message.mutable_heartbeat()->add_left_jobs(std::move(job));
+      }
     }
     Report(std::move(message));
     lock.lock();

@@ -30,6 +30,15 @@ std::vector<std::string> AttentionStore::TakeFed() {
   return fed;
 }
 
+std::vector<std::string> AttentionStore::Left(absl::Time now) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> left;
+  for (const auto& [id, entry] : jobs_) {
+    if (entry.tensors->uploads().Left(now)) left.push_back(id);
+  }
+  return left;
+}
+
 absl::StatusOr<std::shared_ptr<AttentionTensors>> AttentionStore::Find(const std::string& id, const std::string& token,
                                                                        uint64_t epoch) const {
   const std::lock_guard lock(mutex_);

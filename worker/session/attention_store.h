@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "worker/session/attention_tensors.h"
 
 namespace rondo {
@@ -28,6 +29,9 @@ class AttentionStore {
 
   // Jobs that took rows since the last call.
   std::vector<std::string> TakeFed();
+
+  // Jobs whose clients are gone, every time until they are removed.
+  std::vector<std::string> Left(absl::Time now) const;
 
  private:
   struct Entry {

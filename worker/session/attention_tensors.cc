@@ -5,7 +5,9 @@
 #include <new>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "base/aligned.h"
 #include "base/bf16.h"
 #include "base/check.h"
@@ -13,6 +15,9 @@
 
 namespace rondo {
 namespace {
+
+// A piece of 4 MiB is copied in a millisecond. The other ranks wait for this one's word meanwhile.
+constexpr absl::Duration kStorePatience = absl::Seconds(5);
 
 using Parts = absl::Span<const absl::Span<const uint8_t>>;
 
@@ -109,15 +114,24 @@ absl::Status AttentionTensors::Put(JobTensor tensor, int64_t first_row, KvType t
     if (state_ != State::kOpen) return absl::FailedPreconditionError("the job runs or has run: no rows are taken");
     ++writers_;
   }
-  if (is_q) {
-    Copier(parts, type).Copy(q_.data() + *at * spec_.QRow(), rows * spec_.QRow());
-  } else {
-    StoreKv(tensor, first_row, rows, type, parts);
+  // However this ends: the step loop waits for it.
+  const absl::Cleanup stored = [this] {
+    const std::lock_guard lock(mutex_);
+    if (--writers_ == 0) quiet_.notify_all();
+  };
+  try {
+    if (is_q) {
+      Copier(parts, type).Copy(q_.data() + *at * spec_.QRow(), rows * spec_.QRow());
+    } else {
+      StoreKv(tensor, first_row, rows, type, parts);
+    }
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("data: no memory left to store ", rows, " rows of ", Name(tensor)));
   }
   fed_.store(true, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   arrived_[static_cast<int>(tensor)].Mark(*at, rows);
-  if (--writers_ == 0) quiet_.notify_all();
   return absl::OkStatus();
 }
 
@@ -158,7 +172,10 @@ absl::StatusOr<AttentionTensors::Rows> AttentionTensors::Get(JobTensor tensor, i
 absl::Status AttentionTensors::BeginRun() {
   std::unique_lock lock(mutex_);
   if (state_ != State::kOpen) return absl::FailedPreconditionError("the job has run already");
-  quiet_.wait(lock, [this] { return writers_ == 0; });
+  if (!quiet_.wait_for(lock, absl::ToChronoNanoseconds(kStorePatience), [this] { return writers_ == 0; })) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(writers_, " pieces are still being stored after ", absl::FormatDuration(kStorePatience)));
+  }
   std::string missing;
   for (int t = 0; t < 3; ++t) {
     if (arrived_[t].count() == arrived_[t].total()) continue;

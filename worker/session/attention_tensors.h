@@ -17,6 +17,7 @@
 #include "rondo/attention_job.h"
 #include "rondo/transport.h"
 #include "worker/session/row_share.h"
+#include "worker/session/upload_watch.h"
 
 namespace rondo {
 
@@ -37,7 +38,7 @@ class AttentionTensors {
 
   const AttentionJobSpec& spec() const { return spec_; }
   // Takes whole rows of Q, K or V, float32 or bfloat16, in parts as they came. Any thread. INVALID_ARGUMENT,
-  // OUT_OF_RANGE (not this rank's rows) or FAILED_PRECONDITION (the job has run) with the numbers.
+  // OUT_OF_RANGE (not this rank's rows), FAILED_PRECONDITION (the job has run) or RESOURCE_EXHAUSTED with the numbers.
   absl::Status Put(JobTensor tensor, int64_t first_row, KvType type, absl::Span<const absl::Span<const uint8_t>> parts);
 
   // Rows of O or LSE once the job has run; they stay as long as the job's shared_ptr. rows 0: to the end of the run.
@@ -51,8 +52,12 @@ class AttentionTensors {
   // Whether rows came since the last call. Any thread.
   bool TakeFed() { return fed_.exchange(false, std::memory_order_relaxed); }
 
+  // Told of every upload stream that names this job.
+  UploadWatch& uploads() { return uploads_; }
+
   // --- the step loop ---
-  // FAILED_PRECONDITION naming what is missing, or that the job has run. After OK no piece is taken until CancelBegin.
+  // FAILED_PRECONDITION naming what is missing, that the job has run, or that pieces are still being stored after
+  // some seconds. After OK no piece is taken until CancelBegin.
   absl::Status BeginRun();
   void CancelBegin();
   // Collective over the job's ranks, after BeginRun was OK on all of them.
@@ -73,6 +78,7 @@ class AttentionTensors {
   HugeArray<float> q_, out_, lse_;
 
   std::atomic<bool> fed_{false};
+  UploadWatch uploads_;
   mutable std::mutex mutex_;
   std::condition_variable quiet_;
   State state_ = State::kOpen;

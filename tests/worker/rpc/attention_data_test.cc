@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "base/bf16.h"
 #include "base/thread_pool.h"
 #include "kernels/registry.h"
@@ -238,6 +239,52 @@ TEST_F(AttentionDataTest, PiecesUpToTheLimitAndABrokenStream) {
   EXPECT_EQ(Put({large}).error_code(), grpc::OUT_OF_RANGE);  // taken in, and too many rows
   large.set_data(std::string((4 << 20) + 100000, 'x'));
   EXPECT_EQ(Put({large}).error_code(), grpc::RESOURCE_EXHAUSTED);
+}
+
+TEST(UploadWatch, OnlyABreakWithNothingAfterItIsAClientThatLeft) {
+  const absl::Time t = absl::UnixEpoch(), later = t + UploadWatch::kReturn;
+  UploadWatch watch;
+  EXPECT_FALSE(watch.Left(later)) << "nothing was ever sent";
+  watch.Began();
+  watch.Began();
+  watch.Ended(true, t);
+  EXPECT_FALSE(watch.Left(later)) << "the other stream goes on";
+  watch.Ended(true, t);
+  EXPECT_FALSE(watch.Left(later - absl::Nanoseconds(1))) << "it may come back";
+  EXPECT_TRUE(watch.Left(later));
+  EXPECT_TRUE(watch.Left(later)) << "and stays gone";
+  watch.Began();
+  EXPECT_FALSE(watch.Left(later)) << "it came back";
+  watch.Ended(false, later);
+  EXPECT_FALSE(watch.Left(absl::InfiniteFuture())) << "and ended by itself";
+}
+
+TEST_F(AttentionDataTest, AStreamThatBreaksOffIsAClientThatLeft) {
+  const std::vector<float> q = Random(kTokens, kHeads, 1);
+  const absl::Time much_later = absl::Now() + absl::Hours(1);
+  EXPECT_TRUE(Put({Piece(v1::Q, 0, q.data(), 100)}).ok());
+  v1::TensorPiece wrong = Piece(v1::Q, 0, q.data(), 1);
+  wrong.set_type(static_cast<v1::ElementType>(5));
+  EXPECT_FALSE(Put({Piece(v1::Q, 0, q.data(), 1), wrong}).ok());
+  EXPECT_TRUE(store_.Left(much_later).empty()) << "both clients heard the reply";
+  job_->TakeFed();
+
+  auto context = std::make_unique<grpc::ClientContext>();
+  v1::PutReply reply;
+  auto writer = stub_->Put(context.get(), &reply);
+  ASSERT_TRUE(writer->Write(Piece(v1::Q, 0, q.data(), 100)));
+  for (int i = 0; i < 1000 && !job_->TakeFed(); ++i) absl::SleepFor(absl::Milliseconds(10));
+  EXPECT_TRUE(store_.Left(much_later).empty());
+  context->TryCancel();
+  writer->Finish();
+  std::vector<std::string> left;
+  for (int i = 0; i < 1000 && left.empty(); ++i) {
+    absl::SleepFor(absl::Milliseconds(10));
+    left = store_.Left(much_later);
+  }
+  EXPECT_EQ(left, std::vector<std::string>{"job"});
+  store_.Remove("job");
+  EXPECT_TRUE(store_.Left(much_later).empty());
 }
 
 TEST_F(AttentionDataTest, Bfloat16IsWidened) {
