@@ -50,9 +50,10 @@ absl::Status CheckShapes(const TensorFile& q, const TensorFile& k, const TensorF
   }
   for (const TensorFile* file : {&q, &k}) {
     for (int d = 1; d < 3; ++d) {
-      if (file->shape()[d] < 1 || file->shape()[d] > 4096) {
+      const int64_t most = d == 1 ? kMaxAttentionHeads : kMaxAttentionHeadDim;
+      if (file->shape()[d] < 1 || file->shape()[d] > most) {
         return Invalid(file == &q ? "--q: " : "--k: ", d == 1 ? "heads " : "head_dim ", file->shape()[d],
-                       " is not in 1..4096");
+                       " is not in 1..", most);
       }
     }
   }
@@ -163,7 +164,7 @@ absl::StatusOr<AttendTensors> LoadAttendTensors(const AttendOptions& o) {
   m.set_head_dim(static_cast<int32_t>(t.q->shape()[2]));
   const bool bf16 = o.dtype.empty() ? t.k->type() == FileType::kBf16 : o.dtype == "bf16";
   m.set_kv_type(bf16 ? v1::BF16 : v1::F32);
-  m.set_scale(o.scale);
+  if (o.scale != 0) m.set_scale(o.scale);
   m.set_causal(o.causal);
   m.set_window(o.window);
   m.set_softcap(o.softcap);

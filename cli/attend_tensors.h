@@ -17,7 +17,7 @@ struct AttendOptions {
   std::string q, k, v;
   bool causal = false;
   int64_t window = 0;
-  float scale = 0;
+  float scale = 0;  // 0: 1 / sqrt(head_dim)
   float softcap = 0;
   std::string sinks, alibi, cu_seqlens;  // a file, or numbers separated by commas; empty: none
   std::string dtype;                     // f32 | bf16; empty: bf16 where K and V are, else f32

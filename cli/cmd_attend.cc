@@ -14,6 +14,7 @@
 #include "cli/duration.h"
 #include "cli/json_out.h"
 #include "cli/npy_rows.h"
+#include "cli/number_option.h"
 #include "cli/option_names.h"
 #include "cli/part_file.h"
 #include "cli/show.h"
@@ -210,10 +211,11 @@ void AddScoreOptions(CLI::App& command, AttendOptions* a) {
       ->group(group);
   command.add_option("--window", a->window, "See only keys less than W positions away")
       ->type_name("W")
-      ->check(CLI::NonNegativeNumber)
+      ->check(Between(int64_t{0}, kMaxAttentionTokens))
       ->group(group);
   command.add_option("--scale", a->scale, "Multiplies q.k; without it, 1 / sqrt(head_dim)")
       ->type_name("S")
+      ->check(Between(kMinAttentionScale, kMaxAttentionScale))
       ->group(group);
   command.add_option("--softcap", a->softcap, "Scores become C * tanh(score / C)")->type_name("C")->group(group);
   command.add_option("--sinks", a->sinks, "A logit for each q head that joins the softmax and carries no value")

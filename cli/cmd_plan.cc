@@ -1,7 +1,6 @@
 // rondo plan: what a job would take, before anybody waits for it.
 #include <unistd.h>
 
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +14,7 @@
 #include "cli/duration.h"
 #include "cli/exit_codes.h"
 #include "cli/json_out.h"
+#include "cli/number_option.h"
 #include "cli/plan/measure_ranks.h"
 #include "cli/plan/shape_option.h"
 #include "cli/progress.h"
@@ -42,6 +42,9 @@ struct Options {
 };
 
 constexpr int kMostMeasuredRanks = 64;
+constexpr int64_t kMostTokens = int64_t{1} << 40;
+// Of arithmetic and of memory, a second. Beyond them lies no machine, and products that leave a double.
+constexpr double kLeastRate = 1, kMostRate = 1e24, kMostLatencyUs = 1e12;
 constexpr absl::Duration kMeasureAtMost = absl::Minutes(3);
 constexpr absl::Duration kSilence = absl::Seconds(2);  // after it, people ask themselves whether anything happens
 
@@ -69,7 +72,8 @@ RankRates GivenRates(const Options& o, const CostShape& shape) {
   return r;
 }
 
-absl::StatusOr<CostShape> ShapeOf(const Options& o, KvType kv_type) {
+// `context`: how many tokens the model was trained for; 0: not known.
+absl::StatusOr<CostShape> ShapeOf(const Options& o, KvType kv_type, int64_t* context) {
   if (!o.shape.empty()) {
     absl::StatusOr<CostShape> shape = ParseShape(o.shape);
     if (shape.ok()) shape->kv_type = kv_type;
@@ -79,6 +83,7 @@ absl::StatusOr<CostShape> ShapeOf(const Options& o, KvType kv_type) {
   if (!file.ok()) return file.status();
   const absl::StatusOr<ModelConfig> config = LoadConfig(**file);
   if (!config.ok()) return config.status();
+  *context = config->context;
   return ShapeOfModel(*config, std::filesystem::file_size(o.ranks.model), kv_type);
 }
 
@@ -87,7 +92,9 @@ absl::StatusOr<CostShape> ShapeOf(const Options& o, KvType kv_type) {
 const char* PrefillStrategy(int world) { return world == 1 ? "local" : "pass-kv"; }
 const char* DecodeStrategy(int world) { return world == 1 ? "local" : "exchange of partials"; }
 
-Json PlanJson(const Options& o, const CostPlan& p, const RankRates& r, const std::string& source) {
+bool BeyondContext(const Options& o, int64_t context) { return context > 0 && o.tokens + o.answer > context; }
+
+Json PlanJson(const Options& o, const CostPlan& p, const RankRates& r, const std::string& source, int64_t context) {
   return Json{
       {"tokens", o.tokens},
       {"answer_tokens", o.answer},
@@ -111,10 +118,12 @@ Json PlanJson(const Options& o, const CostPlan& p, const RankRates& r, const std
       {"memory_bytes", r.memory_bytes},
       {"fits", p.fits},
       {"largest_prompt", p.largest_prompt > 0 ? Json(p.largest_prompt) : Json()},
-      {"hidden_from_tokens_per_rank", p.hidden_from_tokens}};
+      {"hidden_from_tokens_per_rank", p.hidden_from_tokens},
+      {"context", context > 0 ? Json(context) : Json()},
+      {"beyond_context", BeyondContext(o, context)}};
 }
 
-void PrintPlan(const Options& o, const CostPlan& p, const RankRates& r, const std::string& source) {
+void PrintPlan(const Options& o, const CostPlan& p, const RankRates& r, const std::string& source, int64_t context) {
   std::printf("%s tokens on %s, %s more to answer; rates %s\n\n", ShowCount(o.tokens).c_str(),
               ShowWorkers(o.ranks.workers).c_str(), ShowCount(o.answer).c_str(), source.c_str());
   std::printf("first token   after %.3g s (%s tokens/s): dense %.3g s, attention %.3g s, transfers not hidden %.3g s\n",
@@ -137,21 +146,24 @@ void PrintPlan(const Options& o, const CostPlan& p, const RankRates& r, const st
                 p.fits ? "fits" : "DOES NOT FIT", ShowBytes(r.memory_bytes).c_str(),
                 ShowCount(p.largest_prompt).c_str());
   }
-  if (o.ranks.workers > 1) {
+  if (o.ranks.workers > 1 && p.hidden_from_tokens <= static_cast<double>(kMostTokens)) {
     std::printf("transfers     are hidden from about %s new tokens a rank on\n",
                 ShowCount(static_cast<uint64_t>(p.hidden_from_tokens)).c_str());
+  } else if (o.ranks.workers > 1) {
+    std::puts("transfers     are never hidden: the links are too slow for such ranks");
+  }
+  if (BeyondContext(o, context)) {
+    std::printf("context       the model was trained for %s tokens: beyond them, jobs want --beyond-context\n",
+                ShowCount(context).c_str());
   }
 }
 
 int RunPlan(Options o) {
-  const absl::StatusOr<std::vector<int64_t>> tokens = ParseCounts("--tokens", o.tokens_text, 1, int64_t{1} << 40);
+  const absl::StatusOr<std::vector<int64_t>> tokens = ParseCounts("--tokens", o.tokens_text, 1, kMostTokens);
   if (!tokens.ok()) return FailStatus(tokens.status(), "");
   if (tokens->size() != 1) return Fail(kUsage, "--tokens: one number", "for tables of many, see: rondo bench scale");
   o.tokens = tokens->front();
   const bool given = o.rate > 0;
-  if (std::isnan(o.rate) || std::isnan(o.bandwidth) || std::isnan(o.memory_rate) || std::isnan(o.latency_us)) {
-    return Fail(kUsage, "--rate, --bandwidth, --memory-rate, --latency-us: NaN is no rate", "see: rondo plan --help");
-  }
   if (!given && (o.bandwidth > 0 || o.memory_rate > 0)) {
     return Fail(kUsage, "--bandwidth and --memory-rate describe a cluster, and want its --rate",
                 "leave them out to measure this machine");
@@ -194,13 +206,14 @@ int RunPlan(Options o) {
     source = absl::StrFormat("measured here: %s, %d threads a rank, compute %s, KV %s", measured.kernels,
                              measured.threads, measured.compute, measured.kv_type);
   }
-  const absl::StatusOr<CostShape> shape = ShapeOf(o, ParseKvType(o.kv_type).value_or(KvType::kBf16));
+  int64_t context = 0;
+  const absl::StatusOr<CostShape> shape = ShapeOf(o, ParseKvType(o.kv_type).value_or(KvType::kBf16), &context);
   if (!shape.ok()) return FailStatus(shape.status(), "");
   const RankRates rates = given ? GivenRates(o, *shape) : measured.rates;
   const CostPlan plan =
       PlanCost(*shape, {.prompt_tokens = o.tokens, .answer_tokens = o.answer, .world = o.ranks.workers}, rates);
-  if (o.json) return PrintJson(PlanJson(o, plan, rates, source)) ? kOk : kFailure;
-  PrintPlan(o, plan, rates, source);
+  if (o.json) return PrintJson(PlanJson(o, plan, rates, source, context)) ? kOk : kFailure;
+  PrintPlan(o, plan, rates, source, context);
   return kOk;
 }
 
@@ -236,18 +249,18 @@ void AddPlanCommand(CLI::App& app, RunCommand* run) {
       ->capture_default_str();
   command->add_option("--rate", o->rate, "FLOP/s that a rank reaches; with it nothing is measured")
       ->type_name("C")
-      ->check(CLI::PositiveNumber);
+      ->check(Between(kLeastRate, kMostRate));
   command->add_option("--bandwidth", o->bandwidth, "Bytes/s between neighbours, one way")
       ->type_name("BW")
-      ->check(CLI::PositiveNumber);
+      ->check(Between(kLeastRate, kMostRate));
   command->add_option("--latency-us", o->latency_us, "Of one exchange, with --rate")
       ->type_name("US")
-      ->check(CLI::NonNegativeNumber)
+      ->check(Between(0.0, kMostLatencyUs))
       ->capture_default_str();
   command
       ->add_option("--memory-rate", o->memory_rate, "Bytes/s at which a rank reads its memory, with --rate; for decode")
       ->type_name("B")
-      ->check(CLI::PositiveNumber);
+      ->check(Between(kLeastRate, kMostRate));
   command->add_option("--memory", o->memory_bytes, "Memory of one rank, e.g. 80GB; measured: this machine's, shared")
       ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(false));

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/duration.h"
 #include "cli/input.h"
+#include "cli/number_option.h"
 
 namespace rondo::cli {
 namespace {
@@ -69,24 +70,6 @@ grpc::Status UploadContent(v1::Inference::Stub& stub, absl::Time deadline, v1::C
   return status;
 }
 
-// What the sampler admits (model/sampler), said before anything is sent. NaN passes no test.
-template <typename Number>
-CLI::Validator Admits(std::function<bool(Number)> good, const std::string& range) {
-  return CLI::Validator(
-      [good = std::move(good), range](std::string& text) -> std::string {
-        Number value{};
-        bool parsed = false;
-        if constexpr (std::is_integral_v<Number>) {
-          parsed = absl::SimpleAtoi(text, &value);
-        } else {
-          parsed = absl::SimpleAtof(text, &value);
-        }
-        if (parsed && good(value)) return {};
-        return absl::StrCat(text, " is not ", range);
-      },
-      "");
-}
-
 }  // namespace
 
 void AddRequestOptions(CLI::App& command, RequestOptions* o) {
@@ -110,6 +93,7 @@ void AddRequestOptions(CLI::App& command, RequestOptions* o) {
   command.add_option("--prompt-ids", o->prompt_ids, "File of token ids with white space between; - is standard input")
       ->type_name("FILE")
       ->group(kRaw);
+  // What the sampler admits (model/sampler), said before anything is sent.
   command.add_option("--temperature", o->temperature, "0 takes the most likely token every time")
       ->type_name("T")
       ->check(Admits<float>([](float t) { return t >= 0 && t <= 100; }, "a number from 0 to 100"))

@@ -8,11 +8,8 @@
 namespace rondo {
 namespace {
 
-constexpr int32_t kMaxHeads = 4096;
-// Far above any use, far below where products of sizes leave 63 bits: 2^40 rows of 4096 * 4096 elements of 4 bytes.
-constexpr int64_t kMaxTokens = int64_t{1} << 36;
-constexpr int32_t kMaxHeadDim = 4096;
-constexpr int64_t kMaxRowElements = int64_t{1} << 20;  // 4 MiB of float32: a row fits in a piece
+// A row of float32 fits in a piece of 4 MiB.
+static_assert(int64_t{kMaxAttentionHeads} * kMaxAttentionHeadDim * 4 <= 4 << 20);
 
 template <typename... Parts>
 absl::Status Invalid(const Parts&... parts) {
@@ -25,16 +22,16 @@ absl::Status CheckRange(const char* field, int64_t value, int64_t low, int64_t h
 }
 
 absl::Status CheckShape(const v1::AttentionSpec& s) {
-  absl::Status status = CheckRange("q_tokens", s.q_tokens(), 0, kMaxTokens);
-  status.Update(CheckRange("kv_tokens", s.kv_tokens(), 0, kMaxTokens));
-  status.Update(CheckRange("q_heads", s.q_heads(), 1, kMaxHeads));
-  status.Update(CheckRange("kv_heads", s.kv_heads(), 1, kMaxHeads));
-  status.Update(CheckRange("head_dim", s.head_dim(), 1, kMaxHeadDim));
+  absl::Status status = CheckRange("q_tokens", s.q_tokens(), 0, kMaxAttentionTokens);
+  status.Update(CheckRange("kv_tokens", s.kv_tokens(), 0, kMaxAttentionTokens));
+  status.Update(CheckRange("q_heads", s.q_heads(), 1, kMaxAttentionHeads));
+  status.Update(CheckRange("kv_heads", s.kv_heads(), 1, kMaxAttentionHeads));
+  status.Update(CheckRange("head_dim", s.head_dim(), 1, kMaxAttentionHeadDim));
   if (!status.ok()) return status;
   if (s.q_heads() % s.kv_heads() != 0) {
     return Invalid("kv_heads: ", s.kv_heads(), " does not divide q_heads, which is ", s.q_heads());
   }
-  return CheckRange("q_heads * head_dim", int64_t{s.q_heads()} * s.head_dim(), 1, kMaxRowElements);
+  return absl::OkStatus();
 }
 
 absl::Status CheckPerHead(const char* field, const google::protobuf::RepeatedField<float>& values, int32_t q_heads,
@@ -66,7 +63,11 @@ absl::Status CheckStarts(const v1::AttentionSpec& s) {
 }
 
 absl::Status CheckScores(const v1::AttentionSpec& s) {
-  if (!std::isfinite(s.scale())) return Invalid("scale: ", s.scale(), " is not finite");
+  // NaN is in no range.
+  if (s.has_scale() && !(s.scale() >= kMinAttentionScale && s.scale() <= kMaxAttentionScale)) {
+    return Invalid("scale: ", s.scale(), " is not in ", kMinAttentionScale, "..", kMaxAttentionScale,
+                   "; leave it out for 1 / sqrt(head_dim)");
+  }
   if (s.window() < 0) return Invalid("window: ", s.window(), ", 0 (none) or more is needed");
   if (!std::isfinite(s.softcap()) || s.softcap() < 0) {
     return Invalid("softcap: ", s.softcap(), ", 0 (none) or a positive number is needed");
@@ -93,7 +94,7 @@ absl::StatusOr<AttentionJobSpec> FromProto(const v1::AttentionSpec& from) {
     return Invalid("kv_type: ", static_cast<int>(from.kv_type()), " is not F32 (0) or BF16 (1)");
   }
   spec.shape.kv_type = from.kv_type() == v1::BF16 ? KvType::kBf16 : KvType::kF32;
-  spec.shape.scale = from.scale() != 0 ? from.scale() : 1.0f / std::sqrt(static_cast<float>(from.head_dim()));
+  spec.shape.scale = from.has_scale() ? from.scale() : 1.0f / std::sqrt(static_cast<float>(from.head_dim()));
   spec.causal = from.causal();
   spec.window = from.window();
   spec.softcap = from.softcap();

@@ -21,11 +21,12 @@ absl::StatusOr<std::vector<int64_t>> ParseCounts(std::string_view option, std::s
       if (unit > 1) digits.remove_suffix(1);
     }
     int64_t number = 0;
-    if (!absl::SimpleAtoi(digits, &number) || number > most / unit || number * unit < least) {
+    if (!absl::SimpleAtoi(digits, &number) || __builtin_mul_overflow(number, unit, &number) || number < least ||
+        number > most) {
       return absl::InvalidArgumentError(absl::StrCat(Sv(option), ": '", piece, "' is not a number from ", least, " to ",
                                                      most, "; write a list such as 1,2,4 or 4k,16k"));
     }
-    counts.push_back(number * unit);
+    counts.push_back(number);
   }
   std::sort(counts.begin(), counts.end());
   counts.erase(std::unique(counts.begin(), counts.end()), counts.end());

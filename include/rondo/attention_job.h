@@ -9,6 +9,13 @@
 
 namespace rondo {
 
+// What a job may ask for at most; Open refuses the rest.
+inline constexpr int64_t kMaxAttentionTokens = (int64_t{1} << 31) - 1;  // positions fit an int32
+inline constexpr int32_t kMaxAttentionHeads = 4096;                     // far above any model's
+inline constexpr int32_t kMaxAttentionHeadDim = 256;                    // what the CPU kernels' tiles hold
+// A scale is 1 / sqrt(head_dim) or near it. One that a float rounds to 0, or that makes every score huge, is a mistake.
+inline constexpr float kMinAttentionScale = 1e-6f, kMaxAttentionScale = 1e6f;
+
 struct AttentionJobSpec {
   int64_t q_tokens = 0;
   int64_t kv_tokens = 0;

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/visible_keys.h"
+#include "proto/attention_spec.h"
 
 namespace rondo::cli {
 namespace {
@@ -125,8 +126,48 @@ TEST(LoadAttendTensors, RefusesWithTheOptionAndTheNumbers) {
   o.cu_seqlens = "0,1.5,3";
   EXPECT_THAT(error(o), HasSubstr("number 1 is 1.5"));
   o = Lookup();
+  o.scale = 1e-7f;
+  EXPECT_THAT(error(o), HasSubstr("scale: 1e-07 is not in 1e-06..1e+06"));
+  o = Lookup();
+  o.q = o.k = o.v = WriteNpy("deep", "(1, 1, 257)", std::vector<float>(257));
+  EXPECT_THAT(error(o), HasSubstr("head_dim 257 is not in 1..256"));
+  o = Lookup();
   o.softcap = -1;
   EXPECT_THAT(error(o), HasSubstr("softcap: -1"));
+}
+
+// What a message says is what is checked: at each limit a job passes all checks, one step beyond it is the message's.
+TEST(AttentionSpec, TheLimitsInTheMessagesAreTheLimits) {
+  v1::AttentionSpec good;
+  good.set_q_tokens(kMaxAttentionTokens);
+  good.set_kv_tokens(kMaxAttentionTokens);
+  good.set_q_heads(1);
+  good.set_kv_heads(1);
+  good.set_head_dim(kMaxAttentionHeadDim);
+  good.set_scale(kMinAttentionScale);
+  EXPECT_TRUE(rondo::FromProto(good).ok()) << rondo::FromProto(good).status();
+  const auto refused = [](const v1::AttentionSpec& spec, const char* what) {
+    EXPECT_EQ(rondo::FromProto(spec).status().message(), what);
+  };
+  v1::AttentionSpec s = good;
+  s.set_q_tokens(kMaxAttentionTokens + 1);
+  refused(s, "q_tokens: 2147483648 is not in 0..2147483647");
+  s = good;
+  s.set_kv_tokens(kMaxAttentionTokens + 1);
+  refused(s, "kv_tokens: 2147483648 is not in 0..2147483647");
+  s = good;
+  s.set_head_dim(257);
+  refused(s, "head_dim: 257 is not in 1..256");
+  s = good;
+  s.set_q_heads(4097);
+  refused(s, "q_heads: 4097 is not in 1..4096");
+  s = good;
+  s.set_scale(0);
+  refused(s, "scale: 0 is not in 1e-06..1e+06; leave it out for 1 / sqrt(head_dim)");
+  s.set_scale(NAN);
+  refused(s, "scale: nan is not in 1e-06..1e+06; leave it out for 1 / sqrt(head_dim)");
+  s.clear_scale();
+  EXPECT_EQ(rondo::FromProto(s)->shape.scale, 1.0f / 16);
 }
 
 TEST(CheckFinite, LooksOnlyWhereAQueryLooks) {

@@ -18,7 +18,8 @@ TEST(Counts, SortsAndKeepsEachOnce) {
 }
 
 TEST(Counts, NamesThePieceAndTheLimits) {
-  for (const char* bad : {"", "1,,2", "two", "0", "-1", "4097", "5k", "k", "1.5", "1 2", "99999999999999999999"}) {
+  for (const char* bad : {"", "1,,2", "two", "0", "-1", "4097", "5k", "k", "1.5", "1 2", "99999999999999999999",
+                          "-9223372036854775807k", "9007199254740993k", "-8796093022208M"}) {
     const auto counts = ParseCounts("--workers", bad, 1, 4096);
     ASSERT_FALSE(counts.ok()) << bad;
     EXPECT_THAT(std::string(counts.status().message()), HasSubstr("--workers: '")) << bad;
