@@ -47,11 +47,14 @@ Json ClusterJson(const v1::Cluster& cluster) {
 }
 
 void PrintGroup(const v1::GroupStatus& group) {
-  std::printf("\ngroup epoch %llu: %s, %u %s over %s, model %s (SHA-256 %.12s), compute %s, KV %s, context %s\n",
-              static_cast<unsigned long long>(group.epoch()), group.state().c_str(), group.world_size(),
-              group.world_size() == 1 ? "worker" : "workers", group.transport().c_str(), group.model().c_str(),
-              group.model_sha256().c_str(), group.compute().c_str(), group.kv_type().c_str(),
-              ShowCount(group.context()).c_str());
+  std::string line =
+      absl::StrCat("group epoch ", group.epoch(), ": ", group.state(), ", ", ShowWorkers(group.world_size()), " over ",
+                   group.transport(), ", ", ShowModel(group.model()));
+  if (!group.model().empty()) {
+    absl::StrAppend(&line, " (SHA-256 ", group.model_sha256().substr(0, 12), "), compute ", group.compute(), ", KV ",
+                    group.kv_type(), ", context ", ShowCount(group.context()));
+  }
+  std::printf("\n%s\n", line.c_str());
   std::vector<std::vector<std::string>> rows = {
       {"RANK", "HOST", "PID", "KERNELS", "THREADS", "CPUS", "KV USED", "KV MEMORY", "RESIDENT"}};
   for (const v1::RankStatus& r : group.ranks()) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/text.h"
 
 namespace rondo::cli {
 
@@ -30,6 +31,10 @@ std::string ShowRate(double per_s) {
   if (!(per_s > 0)) return "0";
   if (per_s >= 100) return ShowCount(static_cast<uint64_t>(per_s + 0.5));
   return absl::StrFormat(per_s >= 10 ? "%.1f" : "%.2f", per_s);
+}
+
+std::string ShowModel(std::string_view name) {
+  return name.empty() ? "no model: attention jobs only" : absl::StrCat("model ", Sv(name));
 }
 
 std::string ShowWorkers(uint64_t n) { return absl::StrCat(n, n == 1 ? " worker" : " workers"); }

@@ -8,6 +8,8 @@
 
 namespace rondo::cli {
 
+// "model NAME", or that there is none.
+std::string ShowModel(std::string_view name);
 std::string ShowCount(uint64_t n);      // 5,752
 std::string ShowBytes(uint64_t bytes);  // 512 B, 25.5 KiB, 1.4 GiB
 std::string ShowRate(double per_s);     // 612, 24.1, 3.07: three figures

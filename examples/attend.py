@@ -5,6 +5,8 @@
   rondo up --workers 4
   examples/attend.py --coordinator 127.0.0.1:7070 --tokens 3000 --out o.npy
 
+(Without apt: pip install grpcio grpcio-tools numpy.)
+
 Without --q, --k and --v it attends random tensors. It prints the SHA-256 of the result, as `rondo attend --json` does.
 """
 
@@ -26,12 +28,27 @@ def stubs():
     """(messages, services): attention.proto compiled into a temporary folder. A real client would do it once."""
     from grpc_tools import protoc
 
-    folder = tempfile.mkdtemp(prefix="attend-")
-    words = ["protoc", f"-I{PROTO}", f"--python_out={folder}", f"--grpc_python_out={folder}", "rondo/v1/attention.proto"]
-    if protoc.main(words) != 0:
-        sys.exit("the proto file could not be compiled")
-    sys.path.insert(0, folder)
-    return importlib.import_module("rondo.v1.attention_pb2"), importlib.import_module("rondo.v1.attention_pb2_grpc")
+    with tempfile.TemporaryDirectory(prefix="attend-") as folder:
+        words = ["protoc", f"-I{PROTO}", f"--python_out={folder}", f"--grpc_python_out={folder}", "rondo/v1/attention.proto"]
+        if protoc.main(words) != 0:
+            sys.exit("the proto file could not be compiled")
+        sys.path.insert(0, folder)
+        try:
+            return importlib.import_module("rondo.v1.attention_pb2"), importlib.import_module("rondo.v1.attention_pb2_grpc")
+        finally:
+            sys.path.remove(folder)
+
+
+def load(parser, option, path):
+    """The tensor in a .npy file; ends the program with what is wrong with it."""
+    try:
+        tensor = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        parser.error(f"--{option}: {path}: {error}")
+    if not isinstance(tensor, np.ndarray) or tensor.ndim != 3 or tensor.dtype.kind != "f":
+        what = f"{tensor.dtype} of shape {list(tensor.shape)}" if isinstance(tensor, np.ndarray) else "an archive"
+        parser.error(f"--{option}: {path} is {what}, floats of shape [tokens, heads, head_dim] are needed")
+    return tensor.astype("<f4")
 
 
 def pieces(pb, ticket, share, tensors):
@@ -83,9 +100,18 @@ def main():
     parser.add_argument("--full", action="store_true", help="not causal")
     parser.add_argument("--out", help="write O here, .npy")
     o = parser.parse_args()
-    if o.q and o.k and o.v:
-        q, k, v = (np.load(path).astype("<f4") for path in (o.q, o.k, o.v))
+    given = {name: getattr(o, name) for name in "qkv" if getattr(o, name) is not None}
+    if given:
+        missing = [f"--{name}" for name in "qkv" if name not in given]
+        if missing:
+            parser.error(f"{', '.join(f'--{name}' for name in given)} without {', '.join(missing)}: give all three or none")
+        q, k, v = (load(parser, name, path) for name, path in given.items())
+        if k.shape != v.shape or q.shape[2] != k.shape[2]:
+            parser.error(f"shapes do not fit: q {list(q.shape)}, k {list(k.shape)}, v {list(v.shape)}; k and v have one shape, "
+                         "and all three the same head_dim")
     else:
+        if o.tokens < 1:
+            parser.error(f"--tokens: {o.tokens}, 1 or more are needed")
         random = np.random.default_rng(1)
         q = random.standard_normal((o.tokens, 8, 64), dtype=np.float32)
         k, v = (random.standard_normal((o.tokens, 2, 64), dtype=np.float32) for _ in range(2))

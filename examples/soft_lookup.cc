@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -58,11 +59,26 @@ int main(int argc, char** argv) {
       "  soft_lookup --temperature 0.1   # nearly a plain dictionary: the best key wins\n"
       "  soft_lookup --temperature 10    # nearly an average: every key counts\n",
       "soft_lookup");
-  app.add_option("--temperature", temperature, "Divides the scores")
-      ->check(CLI::Range(1e-3, 1e6))
+  app.add_option("--temperature", temperature, "Divides the scores, 0.001 to 1000000")
+      ->check(CLI::Validator(
+          [](std::string& text) -> std::string {
+            char* end = nullptr;
+            const double value = std::strtod(text.c_str(), &end);
+            // CLI::Range lets NaN through, which is in no range.
+            if (end != text.c_str() && *end == '\0' && value >= 1e-3 && value <= 1e6) return {};
+            return text + " is not a number from 0.001 to 1000000";
+          },
+          ""))
       ->capture_default_str();
   app.add_flag("--json", json, "Print one JSON object");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "soft_lookup: %s\n  see: soft_lookup --help\n", error.what());
+    return 2;
+  }
 
   const absl::StatusOr<rondo::KernelSet> kernels = rondo::SelectKernels("");
   if (!kernels.ok()) {

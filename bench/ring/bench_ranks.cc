@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
+#include <string_view>
 #include <thread>
 
 #include "absl/strings/numbers.h"
@@ -21,19 +23,57 @@ constexpr char kUsage[] =
     "options: --heads Q,KV,DIM (32,8,128)  --kv-type f32|bf16  --threads N  --rounds N\n"
     "Ranks are threads; under mpirun (options: see mpi_launch.h) they are its processes, and --workers is not used.\n";
 
-[[noreturn]] void Usage() {
-  std::fputs(kUsage, stderr);
+[[noreturn]] void Refuse(const std::string& what) {
+  std::fprintf(stderr, "ring_bench: %s\n%s", what.c_str(), kUsage);
   std::exit(2);
 }
 
-std::vector<int> Numbers(const std::string& text) {
+[[noreturn]] void Help() {
+  std::fputs(kUsage, stdout);
+  std::exit(0);
+}
+
+std::vector<int> Numbers(const std::string& option, const std::string& text) {
   std::vector<int> numbers;
   for (const absl::string_view part : absl::StrSplit(text, ',')) {
     int number = 0;
-    if (!absl::SimpleAtoi(part, &number) || number < 1) Usage();
+    if (!absl::SimpleAtoi(part, &number) || number < 1) {
+      Refuse(option + ": '" + std::string(part) + "' is not a whole number from 1 to 2147483647");
+    }
     numbers.push_back(number);
   }
   return numbers;
+}
+
+constexpr std::string_view kValueOptions[] = {"--tokens", "--workers", "--threads", "--rounds", "--heads", "--kv-type"};
+
+// `name` is one of kValueOptions.
+void TakeValue(const std::string& name, const std::string& value, BenchOptions* o) {
+  if (name == "--kv-type") {
+    const auto type = ParseKvType(value);
+    if (!type) Refuse("--kv-type: '" + value + "' is not f32 or bf16");
+    o->shape.kv_type = *type;
+    return;
+  }
+  const std::vector<int> numbers = Numbers(name, value);
+  if (name == "--workers") {
+    o->workers = numbers;
+  } else if (name == "--heads") {
+    if (numbers.size() != 3 || numbers[0] % numbers[1] != 0) {
+      Refuse("--heads: '" + value + "' is not Q,KV,DIM with Q a multiple of KV");
+    }
+    o->shape.q_heads = numbers[0];
+    o->shape.kv_heads = numbers[1];
+    o->shape.head_dim = numbers[2];
+  } else if (numbers.size() != 1) {
+    Refuse(name + ": '" + value + "' is not one number");
+  } else if (name == "--tokens") {
+    o->tokens = numbers[0];
+  } else if (name == "--threads") {
+    o->threads = numbers[0];
+  } else {
+    o->rounds = numbers[0];
+  }
 }
 
 }  // namespace
@@ -63,26 +103,14 @@ BenchOptions ParseBenchOptions(int argc, char** argv) {
       o.decode = true;
     } else if (name == "--json") {
       o.json = true;
+    } else if (name == "--help" || name == "-h") {
+      Help();
+    } else if (std::find(std::begin(kValueOptions), std::end(kValueOptions), name) == std::end(kValueOptions)) {
+      Refuse("'" + name + "' is not an option");
     } else if (i + 1 == argc) {
-      Usage();
-    } else if (const std::string value = argv[++i]; name == "--tokens") {
-      o.tokens = Numbers(value).front();
-    } else if (name == "--workers") {
-      o.workers = Numbers(value);
-    } else if (name == "--threads") {
-      o.threads = Numbers(value).front();
-    } else if (name == "--rounds") {
-      o.rounds = Numbers(value).front();
-    } else if (name == "--heads") {
-      const std::vector<int> heads = Numbers(value);
-      if (heads.size() != 3 || heads[0] % heads[1] != 0) Usage();
-      o.shape.q_heads = heads[0];
-      o.shape.kv_heads = heads[1];
-      o.shape.head_dim = heads[2];
-    } else if (const auto type = ParseKvType(value); name == "--kv-type" && type) {
-      o.shape.kv_type = *type;
+      Refuse(name + " wants a value");
     } else {
-      Usage();
+      TakeValue(name, argv[++i], &o);
     }
   }
   o.shape.scale = 1 / std::sqrt(static_cast<float>(o.shape.head_dim));

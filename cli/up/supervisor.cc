@@ -120,7 +120,8 @@ void Supervisor::OnCluster(const grpc::Status& status, const v1::Cluster& cluste
     last_ready_epoch_ = group.epoch();
     group_ready_ = true;
     group_backoff_.Succeeded();
-    LogInfo("group epoch ", group.epoch(), " is ready: ", ShowWorkers(group.world_size()), ", ", group.model());
+    LogInfo("group epoch ", group.epoch(), " is ready: ", ShowWorkers(group.world_size()), ", ",
+            ShowModel(group.model()));
   }
   if (!group_ready_ || announced_) return;
   announced_ = true;

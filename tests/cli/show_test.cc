@@ -5,6 +5,11 @@
 namespace rondo::cli {
 namespace {
 
+TEST(ShowModel, AGroupWithoutOneSaysWhatItIsFor) {
+  EXPECT_EQ(ShowModel("tiny.gguf"), "model tiny.gguf");
+  EXPECT_EQ(ShowModel(""), "no model: attention jobs only");
+}
+
 TEST(Show, Numbers) {
   EXPECT_EQ(ShowCount(0), "0");
   EXPECT_EQ(ShowCount(999), "999");
