@@ -7,6 +7,7 @@
 #include "bench/scale/row_digest.h"
 #include "bench/scale/traced_transport.h"
 #include "rondo/ring.h"
+#include "worker/ring/calibrate.h"
 
 namespace rondo {
 namespace {
@@ -45,6 +46,14 @@ absl::StatusOr<CellOutcome> RunTensorCell(const CellOptions& o, const KernelSet&
   if (!shape.ok()) return shape.status();
   const std::optional<RingStrategy> strategy = ParseRingStrategy(o.strategy);
   if (!strategy.has_value()) return absl::InvalidArgumentError("strategy must be auto, pass-kv or pass-q");
+  RingRunOptions run;
+  run.strategy = *strategy;
+  if (*strategy == RingStrategy::kAuto && transport.world_size() > 1) {
+    // As a worker does when it starts: without rates there is nothing to choose by.
+    const absl::StatusOr<RingRates> rates = MeasureRates(*kernels.attention, *shape, transport, pool);
+    if (!rates.ok()) return rates.status();
+    run.rates = *rates;
+  }
   CellOutcome outcome;
   CellMeter meter(transport);
   meter.Base(outcome.record);
@@ -58,8 +67,6 @@ absl::StatusOr<CellOutcome> RunTensorCell(const CellOptions& o, const KernelSet&
   StoreGenerated(o, int64_t{shape->kv_heads} * shape->head_dim, **ring);
   const std::vector<float> q = GenerateQueries(o, columns, (*ring)->q_rows());
   std::vector<float> out(q.size());
-  RingRunOptions run;
-  run.strategy = *strategy;
   run.wait_timeout = absl::Hours(2);  // a ring step of a long sequence on one core
   run.job = 1;
   const std::atomic<bool> never{false};

@@ -110,8 +110,10 @@ ScaleRow MakeRow(const CellRuns& cell, const CellRuns* one, double link_bytes_pe
   row.shares = SharesOfRun(row.shown);
   row.steps = SharesByStep(row.shown);
   row.bound_ratio = BoundRatio(row.shown, link_bytes_per_s);
+  row.own_processes = cell.workers == 1 || row.shown.transport != "loopback";
   for (const RankRun& rank : row.shown.ranks) {
     row.sent_bytes += rank.sent_bytes;
+    if (!row.own_processes) continue;
     row.peak_bytes = std::max(row.peak_bytes, rank.peak_bytes);
     row.data_bytes = std::max(row.data_bytes, rank.peak_bytes - std::min(rank.peak_bytes, rank.base_bytes));
   }
@@ -120,7 +122,7 @@ ScaleRow MakeRow(const CellRuns& cell, const CellRuns* one, double link_bytes_pe
   row.speedup = PairedRatio(one->runs, Seconds, cell.runs, Seconds);
   row.efficiency = row.speedup / row.workers;
   row.cpu_ratio = PairedRatio(cell.runs, CpuSeconds, one->runs, CpuSeconds);
-  row.cpu_speedup = PairedRatio(one->runs, CpuSeconds, cell.runs, BusiestCpuSeconds);
+  if (row.own_processes) row.cpu_speedup = PairedRatio(one->runs, CpuSeconds, cell.runs, BusiestCpuSeconds);
   row.verified = std::all_of(cell.runs.begin(), cell.runs.end(),
                              [&](const CellRun& r) { return r.digest == one->runs.front().digest; });
   return row;

@@ -40,16 +40,18 @@ struct ScaleRow {
   double speedup = 0;     // median of the rounds' ratios to one worker
   double efficiency = 0;  // speedup / workers
   TimeShares shares;
-  uint64_t sent_bytes = 0;  // all ranks
-  uint64_t peak_bytes = 0;  // of the largest rank
-  uint64_t data_bytes = 0;  // of the largest rank, without what was resident before
-  double cpu_seconds = 0;   // all ranks, median
-  double cpu_ratio = 0;     // median of the rounds' ratios to one worker
-  double cpu_speedup = 0;   // one worker's CPU time / the busiest rank's: the speed-up if every rank had a core of its
-                            // own and nobody waited; other programs on the machine do not move it
-  double gflops = 0;        // useful attention operations a second, all ranks
-  double bound_ratio = 0;   // seconds / max(compute, transfer); 0 without a link rate
-  bool verified = false;    // every run's digest is that of one worker
+  uint64_t sent_bytes = 0;    // all ranks
+  bool own_processes = true;  // false: ranks are threads, whose memory and CPU time nobody can tell apart; then the
+                              // three figures of single ranks are 0, and shown as unknown
+  uint64_t peak_bytes = 0;    // of the largest rank
+  uint64_t data_bytes = 0;    // of the largest rank, without what was resident before
+  double cpu_seconds = 0;     // all ranks, median
+  double cpu_ratio = 0;       // median of the rounds' ratios to one worker
+  double cpu_speedup = 0;  // one worker's CPU time / the busiest rank's: the speed-up if every rank had a core of its
+                           // own and nobody waited; other programs on the machine do not move it
+  double gflops = 0;       // useful attention operations a second, all ranks
+  double bound_ratio = 0;  // seconds / max(compute, transfer); 0 without a link rate
+  bool verified = false;   // every run's digest is that of one worker
   std::vector<StepShare> steps;
   CellRun shown;  // the run whose time is the median: shares, bytes and timeline are its
 };

@@ -42,6 +42,11 @@ Json RanksJson(const CellRun& run) {
   return ranks;
 }
 
+template <typename Figure>
+Json OfARank(const ScaleRow& row, Figure figure) {
+  return row.own_processes ? Json(figure) : Json();
+}
+
 Json RowJson(const ScaleRow& row) {
   Json steps = Json::array();
   for (const StepShare& step : row.steps) {
@@ -56,11 +61,11 @@ Json RowJson(const ScaleRow& row) {
             {"efficiency", row.efficiency},
             {"shares", SharesJson(row.shares)},
             {"sent_bytes", row.sent_bytes},
-            {"peak_bytes", row.peak_bytes},
-            {"data_bytes", row.data_bytes},
+            {"peak_bytes", OfARank(row, row.peak_bytes)},
+            {"data_bytes", OfARank(row, row.data_bytes)},
             {"cpu_seconds", row.cpu_seconds},
             {"cpu_ratio", row.cpu_ratio},
-            {"cpu_speedup", row.cpu_speedup},
+            {"cpu_speedup", OfARank(row, row.cpu_speedup)},
             {"gflops", row.gflops},
             {"verified", row.verified},
             {"digest", row.shown.digest},
@@ -93,11 +98,12 @@ std::string ScaleTable(const ScaleReport& report) {
   if (bound) lines[0].push_back("OF BOUND");
   lines[0].push_back("VERIFIED");
   for (const ScaleRow& row : report.rows) {
-    lines.push_back({ShowCount(row.tokens), absl::StrCat(row.workers), Seconds(row.seconds),
-                     absl::StrFormat("%.3f", row.speedup), Percent(row.efficiency), Percent(row.shares.compute),
-                     Percent(row.shares.transfer), Percent(row.shares.late), ShowBytes(row.sent_bytes),
-                     ShowBytes(row.peak_bytes), Seconds(row.cpu_seconds), absl::StrFormat("%.3f", row.cpu_ratio),
-                     absl::StrFormat("%.3f", row.cpu_speedup), absl::StrFormat("%.1f", row.gflops)});
+    lines.push_back(
+        {ShowCount(row.tokens), absl::StrCat(row.workers), Seconds(row.seconds), absl::StrFormat("%.3f", row.speedup),
+         Percent(row.efficiency), Percent(row.shares.compute), Percent(row.shares.transfer), Percent(row.shares.late),
+         ShowBytes(row.sent_bytes), row.own_processes ? ShowBytes(row.peak_bytes) : "-", Seconds(row.cpu_seconds),
+         absl::StrFormat("%.3f", row.cpu_ratio), row.own_processes ? absl::StrFormat("%.3f", row.cpu_speedup) : "-",
+         absl::StrFormat("%.1f", row.gflops)});
     if (bound) lines.back().push_back(absl::StrFormat("%.3f", row.bound_ratio));
     lines.back().push_back(row.verified ? "yes" : "NO");
   }

@@ -30,6 +30,15 @@ TEST(ScaleTable, OneLineACell) {
       "1.040      1.852         4.0      yes\n");
 }
 
+TEST(ScaleTable, LeavesOpenWhatIsNotKnownOfThreads) {
+  CellRun threads = TwoWorkers();
+  threads.transport = "loopback";
+  const ScaleReport report = MakeReport({{4096, 1, {OneWorker()}}, {4096, 2, {threads}}}, 0);
+  EXPECT_THAT(ScaleTable(report), HasSubstr("22 B  -            1.040  1.040      -             4.0      yes\n"));
+  const Json cell = ScaleJson(report, kFacts)["cells"][1];
+  EXPECT_TRUE(cell["peak_bytes"].is_null() && cell["data_bytes"].is_null() && cell["cpu_speedup"].is_null());
+}
+
 TEST(ScaleTable, SaysLoudlyWhereBitsDiffer) {
   CellRun wrong = TwoWorkers();
   wrong.digest = "other";

@@ -73,6 +73,20 @@ TEST(ScaleReport, TakesTheLargestRank) {
   EXPECT_EQ(report.rows[1].sent_bytes, 22u);
 }
 
+// Rank 0's record has the whole process's memory and CPU time.
+TEST(ScaleReport, OfRanksThatAreThreadsNoSingleRanksFiguresAreKnown) {
+  std::vector<CellRuns> cells = Sample();
+  for (CellRuns& cell : cells) cell.runs[0].transport = "loopback";
+  const ScaleReport report = MakeReport(cells, 0);
+  EXPECT_EQ(report.rows[0].peak_bytes, 1100u) << "one worker is the process";
+  EXPECT_FALSE(report.rows[1].own_processes);
+  EXPECT_EQ(report.rows[1].peak_bytes, 0u);
+  EXPECT_EQ(report.rows[1].data_bytes, 0u);
+  EXPECT_EQ(report.rows[1].cpu_speedup, 0);
+  EXPECT_EQ(report.rows[1].sent_bytes, 22u);
+  EXPECT_DOUBLE_EQ(report.rows[1].cpu_ratio, 1.04);
+}
+
 TEST(ScaleReport, OneWrongRunIsNotVerified) {
   std::vector<CellRuns> cells = Sample();
   cells[1].runs.push_back(TwoWorkers());
