@@ -172,13 +172,17 @@ class Attend(AttendCase):
         self.refused(ring, 2, "3 heads are not a multiple of the 2 heads", "--q", other, *words[2:])
         self.refused(ring, 2, "sequence_starts[2]: 3 is less than the one before, 7", *words, "--cu-seqlens", "0,7,3,50")
         self.refused(ring, 2, "--workers: 3 ranks asked, the group has 2", *words, "--workers", 3)
+        for scale in (0, "1e-50", -1, "nan"):
+            self.refused(ring, 2, f"--scale: {scale} is not a number from 1e-06 to 1e+06", *words, "--scale", scale)
+        for window in (-1, "99999999999999999999"):
+            self.refused(ring, 2, f"--window: {window} is not a whole number from 0 to 2147483647", *words, "--window", window)
         bad = v.copy()
         bad[7, 1, 3] = np.nan
         self.refused(ring, 2, "--v: row 7 head 1 element 3 is nan", *with_v(bad), "--check-finite")
         np.save(other, np.zeros((50, 1, 300), "<f4"))
         self.refused(ring, 2, "head_dim", "--q", other, "--k", other, "--v", other)
         _, words = self.tensors(20000, 20000)
-        self.refused(ring, 1, "bytes on rank 0 of 2, which has 1048576", *words)
+        self.refused(ring, 1, "bytes, 2 ranks have 2097152", *words)
 
     def test_no_model_no_answer(self):
         ring = self.ring(2)
