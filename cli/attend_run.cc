@@ -47,7 +47,9 @@ AttendOutcome AttendRun::Run(NpyRows& o, NpyRows* lse) {
     outcome.status = Attempt(o, lse, &outcome, &opened);
     outcome.total = absl::Now() - began;
     outcome.interrupted = interrupt_.interrupted();
-    const bool lost = opened && outcome.status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+    // Once begun anew, also before it is open: the group that is going may take the job once more.
+    const bool lost = (opened || outcome.restarts > 0) &&
+                      outcome.status.error_code() == grpc::StatusCode::UNAVAILABLE &&
                       !absl::StrContains(outcome.status.error_message(), "shutting down");
     if (!lost || outcome.interrupted || absl::Now() >= deadline_ || outcome.restarts == kMaxRestarts) break;
     ++outcome.restarts;
