@@ -14,7 +14,11 @@
 namespace rondo::cuda {
 
 // Canonical blocks of the instantiations under test: small, so that short sequences make deep trees.
+#if defined(RONDO_TEST_BLOCK)
+inline constexpr int64_t kTestBlock = RONDO_TEST_BLOCK;
+#else
 inline constexpr int64_t kTestBlock = 128;
+#endif
 
 // What outputs hold before a kernel writes them.
 inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();

@@ -1,6 +1,7 @@
 // What a mutant of the CUDA kernels is put through: a few problems that between them reach every line. Prints what was
 // wrong and exits 1, or exits 0: a mistake that nobody noticed. Includes the sources it tests, to be compiled at once.
 #define RONDO_FEW_INSTANTIATIONS
+#define RONDO_TEST_BLOCK 256  // four tiles of keys: decode's three stages come round
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -35,7 +36,7 @@ void CheckRight(const Problem& problem, const Tensors& tensors, const Finished& 
 }
 
 const Problem kProblems[] = {
-    {.q_heads = 2, .kv_heads = 1, .rows = 70, .first_position = 230, .tokens = 300, .amplitude = 3},
+    {.q_heads = 4, .kv_heads = 2, .rows = 70, .first_position = 230, .tokens = 300, .amplitude = 3},
     {.rows = 40, .first_position = 330, .tokens = 370, .window = 150},
     {.rows = 40, .first_position = 100, .tokens = 140, .causal = false, .window = 30},
     {.q_heads = 3,
@@ -117,7 +118,26 @@ void CheckDecode() {
       CheckBits(nodes.nodes[i].l, expected.nodes[i].l, "nodes of decode and prefill");
     }
   }
-  // Two sequences and a deep tree.
+  constexpr int64_t kDeep = 21 * kTestBlock - 5;
+  // More leaves than a warp folds at once, all of which matter: small scores. A window hides the first ones of a run
+  // that begins in the middle of what is folded at once.
+  for (const int64_t first : {0, 3}) {
+    const Problem deep{.rows = 1,
+                       .first_position = kDeep - 1,
+                       .tokens = kDeep,
+                       .window = first == 0 ? 0 : kDeep - first * kTestBlock - 20,
+                       .amplitude = 0.3f};
+    const Tensors deep_tensors(deep, 8);
+    const BlockRange blocks{first, 21};
+    const Nodes folded = DecodeNodes({{&deep, &deep_tensors, {.blocks = blocks}}}, {}).front();
+    CheckReport(folded.report);
+    const Nodes walked = AttendNodes(deep, deep_tensors, {.blocks = blocks});
+    for (size_t i = 0; i < folded.nodes.size(); ++i) CheckBits(folded.nodes[i].o, walked.nodes[i].o, "a deep tree");
+    const Finished decoded = DecodeFinished({{&deep, &deep_tensors, {.blocks = blocks}}}, {}).front();
+    CheckRight(deep, deep_tensors, decoded, "deep decode");
+    CheckBits(decoded.out, AttendFinished(deep, deep_tensors, {.blocks = blocks}).out, "a deep tree, finished");
+  }
+  // Two sequences.
   const Finished whole = AttendFinished(few, tensors, {});
   for (const Finished& got : DecodeFinished({{&few, &tensors, {}}, {&few, &tensors, {}}}, {})) {
     CheckReport(got.report);
