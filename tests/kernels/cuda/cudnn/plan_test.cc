@@ -32,7 +32,7 @@ TEST_P(TablePlan, IsBuiltForSm90) {
 
 INSTANTIATE_TEST_SUITE_P(GpuTable, TablePlan,
                          ::testing::Combine(::testing::Values(64, 128, 256), ::testing::Bool(),
-                                            ::testing::Values(2048, 4096, 8192, 16384, 32768)));
+                                            ::testing::Values(2048, 32768)));  // the ends of the table
 
 TEST(Plan, GraphServesWhereTheOperationDoes) {
   const auto plan = CudnnSdpa::CreateFor(kH200Properties, TableShape(128, false, 4001), CudnnSdpaForm::kGraph);
