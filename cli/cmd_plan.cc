@@ -115,6 +115,7 @@ Json PlanJson(const Options& o, const CostPlan& p, const RankRates& r, const std
       {"kv_bytes", p.kv_bytes},
       {"buffer_bytes", p.buffer_bytes},
       {"activation_bytes", p.activation_bytes},
+      {"process_bytes", p.process_bytes},
       {"memory_bytes", r.memory_bytes},
       {"fits", p.fits},
       {"largest_prompt", p.largest_prompt > 0 ? Json(p.largest_prompt) : Json()},
@@ -138,9 +139,10 @@ void PrintPlan(const Options& o, const CostPlan& p, const RankRates& r, const st
   }
   std::printf("strategy      prefill %s, decode %s\n", PrefillStrategy(o.ranks.workers),
               DecodeStrategy(o.ranks.workers));
-  std::printf("memory        %s a rank: weights %s, KV %s, ring buffers %s, activations %s\n",
+  std::printf("memory        %s a rank: weights %s, KV %s, ring buffers %s, activations %s, the process %s\n",
               ShowBytes(p.rank_bytes).c_str(), ShowBytes(p.weight_bytes).c_str(), ShowBytes(p.kv_bytes).c_str(),
-              ShowBytes(p.buffer_bytes).c_str(), ShowBytes(p.activation_bytes).c_str());
+              ShowBytes(p.buffer_bytes).c_str(), ShowBytes(p.activation_bytes).c_str(),
+              ShowBytes(p.process_bytes).c_str());
   if (r.memory_bytes > 0) {
     std::printf("              %s in %s; the longest prompt that fits has %s tokens\n",
                 p.fits ? "fits" : "DOES NOT FIT", ShowBytes(r.memory_bytes).c_str(),

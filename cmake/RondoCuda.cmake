@@ -34,3 +34,24 @@ if(NOT RONDO_CUDA STREQUAL "OFF")
     message(STATUS "CUDA kernels: left out, no nvcc found")
   endif()
 endif()
+
+# rondo_cuda_kernels(NAME SOURCES...): a static library for every GPU we name, position-independent, for the GPU module.
+# tools/check_ptxas reads what ptxas says of each kernel and fails the build on spilled registers and on serialised wgmma.
+function(rondo_cuda_kernels name)
+  set(gencode "")
+  foreach(gpu 80 90a 100a)
+    list(APPEND gencode -gencode=arch=compute_${gpu},code=sm_${gpu})
+  endforeach()
+  list(APPEND gencode -gencode=arch=compute_90,code=compute_90)  # PTX, for GPUs that are yet to come
+  add_library(${name} STATIC ${ARGN})
+  target_include_directories(${name} PRIVATE
+    ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/kernels/cuda/device/ptx)
+  # No contraction: arithmetic is what is written, so that kernels that share it agree to the last bit.
+  target_compile_options(${name} PRIVATE
+    $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false --expt-relaxed-constexpr -Xptxas=-v ${gencode}>)
+  set_target_properties(${name} PROPERTIES
+    CUDA_ARCHITECTURES OFF
+    CUDA_STANDARD 20
+    CUDA_COMPILER_LAUNCHER ${CMAKE_SOURCE_DIR}/tools/check_ptxas
+    POSITION_INDEPENDENT_CODE ON)
+endfunction()

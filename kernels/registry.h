@@ -18,9 +18,10 @@ struct KernelSet {
   const DenseKernels* dense = nullptr;
 };
 
-// Which sets may meet in one ring: all of a family give the same bits. sm80+cpu: attention on GPUs, all else on CPUs.
+// Which sets may meet in one ring: all of a family give the same bits. sm80+cpu, sm90+cpu, ...: attention
+// on GPUs of that capability, all else on CPUs; generations of tensor cores differ in bits.
 inline std::string_view KernelFamily(std::string_view name) {
-  return name == "ref" || name == "sm80+cpu" ? name : "cpu";
+  return name == "ref" || name.substr(0, 2) == "sm" ? name : "cpu";
 }
 
 // The set called `name`. Empty: the one the environment variable RONDO_KERNELS names, and without it the fastest this

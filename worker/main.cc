@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "base/check.h"
 #include "base/log.h"
 #include "kernels/cuda/backend/cuda_attention.h"
 #include "model/gguf/llama_loader.h"
@@ -120,6 +121,7 @@ void ComputeOn(const Place& place, const WorkerOptions& o, Shared& shared) {
   WorkerContext& context = shared.context;
   context.kernels.name = place.attention->name();
   context.kernels.attention = place.attention.get();
+  RONDO_CHECK(LeafLevelOf(KernelFamily(context.kernels.name)) == place.attention->leaf_level());
   if (o.kv_type.empty()) context.kv_type = KvType::kBf16;
   if (o.kv_memory_bytes > 0) return;
   shared.identity.kv_memory_bytes = context.kv_memory_bytes = place.gpu->free_bytes() / 2;

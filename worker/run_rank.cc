@@ -28,8 +28,10 @@ absl::Status RunLoop(StepLoop& loop) {
 }
 
 // Without a model: heads as many models have them. What a rank can do hardly depends on it.
-AttentionShape CommonShape() {
+AttentionShape CommonShape(const WorkerContext& context) {
   AttentionShape shape;
+  shape.kv_type = context.kv_type;
+  shape.leaf_level = context.kernels.attention->leaf_level();
   shape.q_heads = 32;
   shape.kv_heads = 8;
   shape.head_dim = 128;
@@ -40,8 +42,9 @@ AttentionShape CommonShape() {
 // Every rank is here, or about to be: the group starts as one.
 absl::StatusOr<RingRates> Rates(const WorkerContext& context) {
   if (context.strategy != RingStrategy::kAuto || context.transport->world_size() == 1) return RingRates{};
-  const AttentionShape shape =
-      context.model == nullptr ? CommonShape() : ShapeOf(context.model->config, *context.kernels.attention, context.kv_type);
+  const AttentionShape shape = context.model == nullptr
+                                   ? CommonShape(context)
+                                   : ShapeOf(context.model->config, *context.kernels.attention, context.kv_type);
   absl::StatusOr<RingRates> rates = MeasureRates(*context.kernels.attention, shape, *context.transport, *context.pool);
   if (rates.ok() && context.transport->rank() == 0) {
     LogInfo("the slowest rank attends at ", rates->flops * 1e-9, " GFLOP/s and sends at ", rates->bytes_per_s * 1e-9,

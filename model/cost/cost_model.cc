@@ -90,9 +90,10 @@ void PlanMemory(const CostShape& shape, const CostRequest& request, const RankRa
       4 * (static_cast<double>(shape.embedding) + 2 * width + 2 * kv_width + static_cast<double>(shape.head_dim)) +
       (request.world == 1 ? 0 : (1 + std::log2(request.world)) * NodeBytes(shape));
   plan->activation_bytes = Bytes(rows * row_bytes);
+  plan->process_bytes = kProcessBytes;
   plan->rank_bytes = Bytes(static_cast<double>(plan->weight_bytes) + static_cast<double>(plan->kv_bytes) +
                            static_cast<double>(plan->buffer_bytes) + static_cast<double>(plan->activation_bytes) +
-                           static_cast<double>(kProcessBytes));
+                           static_cast<double>(plan->process_bytes));
   plan->fits = rates.memory_bytes == 0 || plan->rank_bytes <= rates.memory_bytes;
 }
 

@@ -64,6 +64,7 @@ struct CostPlan {
   uint64_t kv_bytes = 0;
   uint64_t buffer_bytes = 0;      // two receive buffers of the ring
   uint64_t activation_bytes = 0;  // rows on their way through a layer
+  uint64_t process_bytes = 0;     // the program itself, before its first job
   uint64_t rank_bytes = 0;
   bool fits = true;
   int64_t largest_prompt = 0;  // tokens that fit; 0: the memory is unknown, or not even the weights fit

@@ -31,6 +31,7 @@ absl::StatusOr<std::unique_ptr<ModuleGpu>> ModuleGpu::Create(const rondo_cuda_mo
   rondo_cuda_device_v1 facts = {};
   if (const int error = table->device_facts(device, &facts); error != 0)
     return failed("cudaGetDeviceProperties", error);
+  gpu->family_ = absl::StrCat("sm", facts.capability, "+cpu");
   gpu->multiprocessors_ = facts.multiprocessors;
   uint64_t total = 0;
   if (const int error = table->memory_info(&gpu->free_bytes_, &total); error != 0)

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -28,7 +29,8 @@ class ModuleGpu : public cuda::Gpu {
   bool Owns(const void* p) const override;
   void Copy(void* to, const void* from, size_t bytes) override;
 
-  std::string_view family() const override { return "sm80+cpu"; }
+  // By capability: what tensor cores add in which order is the generation's own, though the code is the same.
+  std::string_view family() const override { return family_; }
   int32_t leaf_level() const override { return table_->leaf_level; }
   bool HasHeadDim(int32_t head_dim) const override;
   void Attend(cuda::AttentionArgs args, int32_t head_dim) override;
@@ -46,6 +48,7 @@ class ModuleGpu : public cuda::Gpu {
 
   const rondo_cuda_module_v1* table_;
   const int device_;
+  std::string family_;  // "sm90+cpu": attention here, everything else on the CPU
   int32_t multiprocessors_ = 0;
   uint64_t free_bytes_ = 0;
   void* stream_ = nullptr;

@@ -36,6 +36,7 @@ TEST(CostModel, OneRank) {
   EXPECT_DOUBLE_EQ(plan.decode_attention_s, 512 * 64 / 1000.0);
   EXPECT_EQ(plan.kv_bytes, 512u * 64);
   EXPECT_EQ(plan.buffer_bytes, 0u);
+  EXPECT_EQ(plan.rank_bytes, plan.weight_bytes + plan.kv_bytes + plan.activation_bytes + plan.process_bytes);
 }
 
 TEST(CostModel, TwoRanksShareTheWorkAndExposeWhatComputeDoesNotHide) {

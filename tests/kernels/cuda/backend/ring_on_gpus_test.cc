@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "kernels/cuda/backend/cuda_attention.h"
+#include "kernels/registry.h"
 #include "tests/kernels/cuda/backend/emulated_gpu.h"
+#include "tests/testing/staged_transport.h"
 #include "tests/worker/ring/attend_harness.h"
 #include "tests/worker/ring/ring_harness.h"
+#include "worker/ring/calibrate.h"
 #include "worker/transport/loopback_transport.h"
-#include "tests/testing/staged_transport.h"
 
 namespace rondo::cuda {
 namespace {
@@ -126,6 +128,30 @@ TEST(RingOnGpusTest, MasksAndScoresOfAnAttentionJob) {
       }
     }
   }
+}
+
+TEST(RingOnGpusTest, RatesAreMeasured) {
+  OnGpus(2, [](int, const AttentionKernels& kernels, Transport& transport) {
+    const AttentionShape shape{.q_heads = 2,
+                               .kv_heads = 1,
+                               .head_dim = 64,
+                               .kv_type = KvType::kBf16,
+                               .scale = 0.125f,
+                               .leaf_level = kernels.leaf_level()};
+    ThreadPool threads(1);
+    const absl::StatusOr<RingRates> rates = MeasureRates(kernels, shape, transport, threads);
+    ASSERT_TRUE(rates.ok()) << rates.status();
+    EXPECT_GT(rates->flops, 0);
+    EXPECT_GT(rates->bytes_per_s, 0);
+  });
+}
+
+TEST(KernelFamilyTest, GpusMeetTheirOwnGenerationAlone) {
+  EXPECT_EQ(KernelFamily("avx2"), KernelFamily("portable"));
+  EXPECT_NE(KernelFamily("sm80+cpu"), KernelFamily("sm90+cpu"));
+  EXPECT_NE(KernelFamily("sm90+cpu"), KernelFamily("avx512"));
+  EXPECT_EQ(LeafLevelOf(KernelFamily("avx2")), 0);
+  EXPECT_EQ(rondo::kBlockTokens << LeafLevelOf(KernelFamily("sm90+cpu")), kBlockTokens);
 }
 
 TEST(CudaAttentionTest, RefusesWhatItHasNoKernelFor) {
