@@ -71,7 +71,8 @@ class Bench {
     const double start = Now();
     for (int64_t at = 0; at < tokens; at += chunk) {
       const int64_t count = std::min(chunk, tokens - at);
-      if (absl::Status status = Append(absl::MakeConstSpan(ids).subspan(at, count)); !status.ok()) return status;
+      if (absl::Status status = Append(RowKind::kGiven, absl::MakeConstSpan(ids).subspan(at, count)); !status.ok())
+        return status;
     }
     Report("prefill", tokens, Now() - start, times_, json_);
     return absl::OkStatus();
@@ -84,17 +85,17 @@ class Bench {
     for (int64_t step = 0; step < steps; ++step) {
       const absl::StatusOr<int32_t> id = Sample({}, 0, step, logits_);
       if (!id.ok()) return id.status();
-      if (absl::Status status = Append({*id}); !status.ok()) return status;
+      if (absl::Status status = Append(RowKind::kDrawn, {*id}); !status.ok()) return status;
     }
     Report("decode", steps, Now() - start, times_, json_);
     return absl::OkStatus();
   }
 
  private:
-  absl::Status Append(absl::Span<const int32_t> ids) {
+  absl::Status Append(RowKind kind, absl::Span<const int32_t> ids) {
     const PositionRun run{length_, length_ + static_cast<int64_t>(ids.size())};
     hidden_.resize(std::max(hidden_.size(), ids.size() * model_.config.embedding));
-    absl::Status status = decoder_.Forward(ids, {run}, attention_, hidden_.data(), [](int32_t) {});
+    absl::Status status = decoder_.Forward(kind, ids, {run}, attention_, hidden_.data(), [](int32_t) {});
     if (!status.ok()) return status;
     length_ = run.end;
     decoder_.Logits(hidden_.data() + (ids.size() - 1) * model_.config.embedding, 1, logits_.data());

@@ -56,7 +56,8 @@ absl::StatusOr<double> Perplexity(const LoadedModel& model, const KernelSet& ker
     const auto window = ids.subspan(at, options.window);
     attention.Clear();
     const PositionRun run{0, static_cast<int64_t>(window.size())};
-    if (auto status = decoder.Forward(window, {run}, attention, hidden.data(), [](int32_t) {}); !status.ok()) {
+    if (auto status = decoder.Forward(RowKind::kGiven, window, {run}, attention, hidden.data(), [](int32_t) {});
+        !status.ok()) {
       return status;
     }
     for (int64_t first = 0; first + 1 < run.end; first += kLogitRows) {

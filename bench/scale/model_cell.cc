@@ -73,7 +73,8 @@ absl::StatusOr<CellOutcome> RunModelCell(const CellOptions& o, const KernelSet& 
   for (int64_t chunk = 0; chunk < plan.chunk_count(); ++chunk) {
     const std::vector<PositionRun> runs = plan.Rows(chunk, transport.rank());
     attention.BeginPrefill(chunk);
-    if (absl::Status s = decoder.Forward(PromptIds(o.seed, runs, config.vocab), runs, attention, out, [](int32_t) {});
+    if (absl::Status s = decoder.Forward(RowKind::kGiven, PromptIds(o.seed, runs, config.vocab), runs, attention, out,
+                                         [](int32_t) {});
         !s.ok()) {
       return s;
     }

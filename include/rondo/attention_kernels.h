@@ -53,6 +53,7 @@ struct QueryRows {
   const float* q = nullptr;  // [count, q_heads, head_dim]
   int64_t first_position = 0;
   int64_t count = 0;
+  RowKind kind = RowKind::kGiven;
 };
 
 // One canonical block of one layer. Rows past `tokens` are never read, and rows no query may see may hold NaN.
@@ -95,7 +96,8 @@ class AttentionKernels {
 
   // Computes the nodes DyadicNodes({run.front().index, run.back().index + 1}, shape.leaf_level) into `nodes` (same ids,
   // same order, caller-owned storage). `run` is non-empty and its indices are consecutive; what it leaves out of a leaf
-  // at its ends, no query sees. A few rows (decode) and many (prefill) may take different code; the bits are the same.
+  // at its ends, no query sees. A few rows and many may take different code; for rows of one kind the bits are the
+  // same.
   virtual void Attend(const AttentionShape& shape, const QueryRows& queries, absl::Span<const KvBlock> run,
                       const MaskSpec& mask, absl::Span<const PartialNode> nodes, ThreadPool& pool) const = 0;
 

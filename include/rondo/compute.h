@@ -15,6 +15,11 @@ enum class ComputeMode : uint8_t { kF32, kQ8 };
 // How keys and values are kept and sent round the ring.
 enum class KvType : uint8_t { kF32, kBf16 };
 
+// What a row of a sequence is: a token that was given, or one that was drawn. Kernels may compute the two differently,
+// down to the bits; what a row is follows from the job alone, so it stays the same on any number of workers. How many
+// rows come along must not decide.
+enum class RowKind : uint8_t { kGiven, kDrawn };
+
 constexpr std::string_view Name(ComputeMode mode) { return mode == ComputeMode::kF32 ? "f32" : "q8"; }
 constexpr std::string_view Name(KvType type) { return type == KvType::kF32 ? "f32" : "bf16"; }
 

@@ -1,6 +1,6 @@
 // The dense seam: matmul over every weight type, norm, RoPE, gated activations; called by the decoder, implemented in
-// kernels/. Row-invariant by contract: an output row depends on its input row and the weights alone, never on how
-// many rows came along or on the number of threads.
+// kernels/. Row-invariant by contract: an output row depends on its input row, the kind of row and the weights alone,
+// never on how many rows came along or on the number of threads.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,17 @@ class ThreadPool;
 
 // Weight element types, numbered as in GGUF files.
 enum class WeightType : uint32_t {
-  kF32 = 0, kF16 = 1, kQ4_0 = 2, kQ4_1 = 3, kQ5_0 = 6, kQ5_1 = 7, kQ8_0 = 8,
-  kQ4_K = 12, kQ5_K = 13, kQ6_K = 14, kBF16 = 30,
+  kF32 = 0,
+  kF16 = 1,
+  kQ4_0 = 2,
+  kQ4_1 = 3,
+  kQ5_0 = 6,
+  kQ5_1 = 7,
+  kQ8_0 = 8,
+  kQ4_K = 12,
+  kQ5_K = 13,
+  kQ6_K = 14,
+  kBF16 = 30,
 };
 
 struct WeightTypeInfo {
@@ -41,16 +50,18 @@ struct WeightView {
 
 // Activation rows made ready once for several matmuls. PrepareRows fills it; it keeps its storage between calls.
 struct ActivationRows {
+  RowKind kind = RowKind::kGiven;  // set by the caller of PrepareRows
   ComputeMode mode = ComputeMode::kF32;
   const float* x = nullptr;  // [count, cols], borrowed from the caller of PrepareRows
   int64_t count = 0;
   int64_t cols = 0;
   // Only in kQ8 with cols % 32 == 0: x ~ scale * codes per block of 32; see docs/ALGORITHMS.md for the rounding.
-  std::vector<int8_t> codes;      // [count, cols]
-  std::vector<float> scale;       // [count, cols / 32]
-  std::vector<float> scaled_sum;  // [count, cols / 32], scale * (sum of the block's codes)
+  std::vector<int8_t> codes;       // [count, cols]
+  std::vector<float> scale;        // [count, cols / 32]
+  std::vector<float> scaled_sum;   // [count, cols / 32], scale * (sum of the block's codes)
   std::vector<int16_t> code_sums;  // [count, cols / 16], for weight types whose codes have an offset
-  std::vector<std::byte> groups;  // the same once more in the order in which some kernels' products of many rows read them
+  std::vector<std::byte>
+      groups;  // the same once more in the order in which some kernels' products of many rows read them
   bool has_codes() const { return mode == ComputeMode::kQ8 && !codes.empty(); }
 };
 

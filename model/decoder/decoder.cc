@@ -78,11 +78,12 @@ void Decoder::AddFeedForward(const LayerWeights& layer, float* hidden, int64_t c
   kernels_.Add(hidden, residual, count * width, pool_);
 }
 
-absl::Status Decoder::Forward(absl::Span<const int32_t> tokens, absl::Span<const PositionRun> runs,
+absl::Status Decoder::Forward(RowKind kind, absl::Span<const int32_t> tokens, absl::Span<const PositionRun> runs,
                               Attention& attention, float* hidden, absl::FunctionRef<void(int32_t layer)> on_layer) {
   const int64_t rows = TotalRows(runs);
   RONDO_CHECK(static_cast<int64_t>(tokens.size()) == rows);
   if (absl::Status status = CheckTokens(tokens); !status.ok()) return status;
+  embedding_rows_.kind = attended_rows_.kind = feed_forward_rows_.kind = kind;
   const int64_t q_width = int64_t{config_.q_heads} * config_.head_dim;
   const int64_t kv_width = int64_t{config_.kv_heads} * config_.head_dim;
   rope_.Fill(runs, cos_.Get(rows * (config_.rotated / 2)), sin_.Get(rows * (config_.rotated / 2)));
@@ -108,6 +109,7 @@ absl::Status Decoder::Forward(absl::Span<const int32_t> tokens, absl::Span<const
 }
 
 void Decoder::Logits(const float* hidden, int64_t rows, float* logits) {
+  embedding_rows_.kind = RowKind::kDrawn;
   ForRowBlocks(rows, [&](int64_t first, int64_t count) {
     kernels_.PrepareRows(mode_, hidden + first * config_.embedding, count, config_.embedding, &embedding_rows_, pool_);
     kernels_.MatMul(weights_.output, embedding_rows_, logits + first * config_.vocab, pool_);

@@ -27,15 +27,16 @@ class Decoder {
   Decoder(const ModelConfig& config, const ModelWeights& weights, const DenseKernels& kernels, ComputeMode mode,
           ThreadPool& pool);
 
-  // Runs `tokens` at the positions of `runs` (as many rows; none is allowed, attention is then still called for every
-  // layer) through all layers. `on_layer` is called after each, for progress. INVALID_ARGUMENT naming a token outside
-  // the vocabulary, before anything is computed; otherwise attention's error, at the layer where it came: the rows of
-  // this call are then lost.
-  absl::Status Forward(absl::Span<const int32_t> tokens, absl::Span<const PositionRun> runs, Attention& attention,
+  // Runs `tokens`, all of one kind, at the positions of `runs` (as many rows; none is allowed, attention is then still
+  // called for every layer) through all layers. `on_layer` is called after each, for progress. INVALID_ARGUMENT naming
+  // a token outside the vocabulary, before anything is computed; otherwise attention's error, at the layer where it
+  // came: the rows of this call are then lost.
+  absl::Status Forward(RowKind kind, absl::Span<const int32_t> tokens, absl::Span<const PositionRun> runs,
+                       Attention& attention,
                        float* hidden,  // [rows, embedding], after the final norm
                        absl::FunctionRef<void(int32_t layer)> on_layer);
 
-  // Logits of rows that Forward gave.
+  // Logits of rows that Forward gave; the rows count as drawn, for each is there to draw from.
   void Logits(const float* hidden, int64_t rows, float* logits /* [rows, vocab] */);
 
  private:

@@ -85,17 +85,17 @@ class Measurement {
     return *std::max_element(all.begin(), all.end());
   }
 
-  absl::Status Forward(absl::Span<const int32_t> ids, int64_t position, Attention& attention) {
+  absl::Status Forward(RowKind kind, absl::Span<const int32_t> ids, int64_t position, Attention& attention) {
     hidden_.resize(std::max<size_t>(hidden_.size(), ids.size() * config_.embedding));
     const PositionRun run{position, position + static_cast<int64_t>(ids.size())};
-    return decoder_.Forward(ids, {run}, attention, hidden_.data(), [](int32_t) {});
+    return decoder_.Forward(kind, ids, {run}, attention, hidden_.data(), [](int32_t) {});
   }
 
   absl::Status Dense() {
     NoAttention none(int64_t{config_.q_heads} * config_.head_dim);
     std::vector<int32_t> ids(kDenseTokens);
     for (int64_t i = 0; i < kDenseTokens; ++i) ids[i] = static_cast<int32_t>(i * 7919 % config_.vocab);
-    const absl::StatusOr<double> rows = Seconds([&] { return Forward(ids, 0, none); });
+    const absl::StatusOr<double> rows = Seconds([&] { return Forward(RowKind::kGiven, ids, 0, none); });
     if (!rows.ok()) return rows.status();
     double parameters = 0;
     for (const LayerWeights& layer : context_.model->weights.layers) {
@@ -108,7 +108,7 @@ class Measurement {
     std::vector<float> logits(config_.vocab);
     const absl::StatusOr<double> row = Seconds([&]() -> absl::Status {
       for (int i = 0; i < kRows; ++i) {
-        if (absl::Status status = Forward({ids.data(), 1}, i, none); !status.ok()) return status;
+        if (absl::Status status = Forward(RowKind::kDrawn, {ids.data(), 1}, i, none); !status.ok()) return status;
         decoder_.Logits(hidden_.data(), 1, logits.data());
         if (absl::StatusOr<int32_t> id = Sample({}, 0, 0, logits); !id.ok()) return id.status();
       }

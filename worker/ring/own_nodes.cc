@@ -38,7 +38,7 @@ void OwnNodeAttender::Attend(const Strip& strip, const float* q, absl::Span<cons
       }
       RONDO_CHECK(next > target && id.end() <= targets[next - 1].id.end());
     }
-    context_.kernels.Attend(shape, QueryRows{q, strip.first_position, strip.count},
+    context_.kernels.Attend(shape, QueryRows{q, strip.first_position, strip.count, kind_},
                             absl::MakeConstSpan(run).subspan(seen.begin - run.front().index, seen.size()),
                             context_.mask, parts_, context_.threads);
     for (size_t part = 0; part < parts_.size(); ++target) {

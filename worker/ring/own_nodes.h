@@ -12,8 +12,8 @@ namespace rondo {
 
 class OwnNodeAttender {
  public:
-  OwnNodeAttender(RingContext& context, int64_t most_rows)
-      : context_(context), pool_(context.kv.shape(), most_rows, context.kernels.memory()) {}
+  OwnNodeAttender(RingContext& context, int64_t most_rows, RowKind kind)
+      : context_(context), kind_(kind), pool_(context.kv.shape(), most_rows, context.kernels.memory()) {}
 
   // Names this rank's blocks of `owned` in one layer; until the next call.
   void View(absl::Span<const BlockRange> owned, int32_t layer, int64_t kv_tokens);
@@ -26,6 +26,7 @@ class OwnNodeAttender {
 
  private:
   RingContext& context_;
+  const RowKind kind_;
   NodePool pool_;
   std::vector<std::vector<KvBlock>> runs_;
   std::vector<PartialNode> parts_;

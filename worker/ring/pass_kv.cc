@@ -174,7 +174,7 @@ void PassKv::AttendStrip(const Strip& strip, NodeForest& forest, const float* q)
     if (seen.empty()) continue;
     nodes_.clear();
     for (const NodeId id : DyadicNodes(seen, shape.leaf_level)) nodes_.push_back(pool_.Acquire(id));
-    context_.kernels.Attend(shape, QueryRows{q, strip.first_position, strip.count},
+    context_.kernels.Attend(shape, QueryRows{q, strip.first_position, strip.count, RowKind::kGiven},
                             absl::MakeConstSpan(run).subspan(seen.begin - run.front().index, seen.size()),
                             context_.mask, nodes_, context_.threads);
     for (const PartialNode& node : nodes_) {

@@ -13,7 +13,7 @@ PassQ::PassQ(RingContext& context)
       ring_(context, HostMemory()),
       delivery_(context),
       pool_(context.kv.shape(), kBlockTokens, context.kernels.memory()),
-      attender_(context, kBlockTokens) {}
+      attender_(context, kBlockTokens, RowKind::kGiven) {}
 
 std::vector<std::vector<Circulation::Unit>> PassQ::Units(const AttentionShape& shape, const RingLayout& layout) {
   const int ranks = layout.world();

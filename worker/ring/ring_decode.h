@@ -18,7 +18,8 @@ namespace rondo {
 // m [q_heads], l [q_heads] in float32. Which nodes those are follows from plan, mask and position alone.
 class RingDecode {
  public:
-  RingDecode(RingContext& context, const ShardPlan& plan) : context_(context), plan_(plan), attender_(context, 1) {}
+  RingDecode(RingContext& context, const ShardPlan& plan)
+      : context_(context), plan_(plan), attender_(context, 1, RowKind::kDrawn) {}
 
   void Begin(int64_t position);
   absl::Status Run(int32_t layer, absl::Span<const PositionRun> runs, const float* q, const float* k, const float* v,

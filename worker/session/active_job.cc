@@ -98,7 +98,7 @@ absl::Status ActiveJob::RunPrefillChunk(Decoder& decoder) {
   NoteChoice(chunk);
   const double chunks = static_cast<double>(plan_.chunk_count());
   const double layers = context_.model->config.layers;
-  const absl::Status ran = decoder.Forward(tokens, runs, *ring_, hidden, [&](int32_t layer) {
+  const absl::Status ran = decoder.Forward(RowKind::kGiven, tokens, runs, *ring_, hidden, [&](int32_t layer) {
     FaultPoint(context_.transport->rank());
     if (leads()) ReportProgress((chunk + (layer + 1) / layers) / chunks);
   });
@@ -135,8 +135,8 @@ absl::Status ActiveJob::RunDecode(Decoder& decoder) {
   const int64_t position = static_cast<int64_t>(start_.prompt.size()) + drawn_ - 1;
   ring_->BeginDecode(position);
   const PositionRun run{position, position + 1};
-  return decoder.Forward(absl::MakeConstSpan(&last_token_, 1), absl::MakeConstSpan(&run, 1), *ring_, hidden_.data(),
-                         [&](int32_t) { FaultPoint(context_.transport->rank()); });
+  return decoder.Forward(RowKind::kDrawn, absl::MakeConstSpan(&last_token_, 1), absl::MakeConstSpan(&run, 1), *ring_,
+                         hidden_.data(), [&](int32_t) { FaultPoint(context_.transport->rank()); });
 }
 
 StepOutcome ActiveJob::Draw(Decoder& decoder) {

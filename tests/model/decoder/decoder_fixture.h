@@ -49,7 +49,7 @@ class Sequence {
   std::vector<float> Append(absl::Span<const int32_t> tokens) {
     std::vector<float> hidden(tokens.size() * model_.config.embedding);
     const PositionRun run{length_, length_ + static_cast<int64_t>(tokens.size())};
-    RONDO_CHECK(decoder_.Forward(tokens, {run}, attention_, hidden.data(), [](int32_t) {}).ok());
+    RONDO_CHECK(decoder_.Forward(RowKind::kGiven, tokens, {run}, attention_, hidden.data(), [](int32_t) {}).ok());
     length_ = run.end;
     return hidden;
   }

@@ -146,8 +146,8 @@ class DecoderCalls : public testing::Test {
  protected:
   absl::Status Forward(absl::Span<const int32_t> tokens, FakeAttention& attention) {
     std::vector<float> hidden(tokens.size() * TinyModel(false).config.embedding);
-    return decoder_.Forward(tokens, {PositionRun{5, 5 + static_cast<int64_t>(tokens.size())}}, attention, hidden.data(),
-                            [&](int32_t layer) { reported_.push_back(layer); });
+    return decoder_.Forward(RowKind::kGiven, tokens, {PositionRun{5, 5 + static_cast<int64_t>(tokens.size())}},
+                            attention, hidden.data(), [&](int32_t layer) { reported_.push_back(layer); });
   }
   ThreadPool pool_{1};
   Decoder decoder_{TinyModel(false).config, TinyModel(false).weights, *SelectKernels("")->dense, ComputeMode::kF32,

@@ -84,7 +84,7 @@ TEST(StepLoop, GivesTheLogitsOfTheDecoderAlone) {
   for (int64_t step = 0; step < job.max_tokens; ++step) {
     const PositionRun run{position, position + static_cast<int64_t>(feed.size())};
     std::vector<float> hidden(feed.size() * config.embedding);
-    ASSERT_TRUE(decoder.Forward(feed, {&run, 1}, attention, hidden.data(), [](int32_t) {}).ok());
+    ASSERT_TRUE(decoder.Forward(RowKind::kGiven, feed, {&run, 1}, attention, hidden.data(), [](int32_t) {}).ok());
     logits.emplace_back(config.vocab);
     decoder.Logits(&hidden[(feed.size() - 1) * config.embedding], 1, logits.back().data());
     position = run.end;
