@@ -21,7 +21,7 @@ if(RONDO_PCH)
   if(RONDO_TESTS)
     rondo_pch_set(rondo_pch_test DEPS GTest::gtest GTest::gmock absl::statusor absl::strings absl::time absl::span
       HEADERS <gtest/gtest.h> <gmock/gmock.h>)
-    target_compile_options(rondo_pch_test PRIVATE -O1)  # as rondo_test
+    target_compile_options(rondo_pch_test PRIVATE ${RONDO_TEST_OPTIMISATION})
   endif()
 endif()
 

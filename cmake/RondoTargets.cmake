@@ -32,14 +32,20 @@ function(rondo_program name)
   rondo_precompile(${name} plain)
 endfunction()
 
+# What a test spends its time in is in the libraries; under sanitizers compiling it is what takes long.
+set(RONDO_TEST_OPTIMISATION -O1)
+if(RONDO_SANITIZE)
+  set(RONDO_TEST_OPTIMISATION -O0)
+endif()
+
 # A GoogleTest program, registered with ctest as one test. LABELS: fast (default) or slow.
 function(rondo_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE rondo_options ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
-  # What a test spends its time in is in the libraries. At -O1 g++ 12 sees overlapping and oversized copies in inlined
-  # std::string code that cannot happen (GCC bugs 105651, 105329).
-  target_compile_options(${name} PRIVATE -O1 -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
+  # g++ 12 sees overlapping and oversized copies in inlined std::string code that cannot happen (GCC bugs 105651,
+  # 105329).
+  target_compile_options(${name} PRIVATE ${RONDO_TEST_OPTIMISATION} -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
   rondo_precompile(${name} test)
   target_compile_definitions(${name} PRIVATE RONDO_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
