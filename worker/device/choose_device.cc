@@ -128,7 +128,7 @@ std::string Name(TransportKind kind) {
 absl::StatusOr<TransportChoice> ChooseTransport(TransportKind asked, const DeviceChoice& device, const RankPlace& place,
                                                 const GpuFacts& facts) {
   const int gpus = static_cast<int>(facts.devices.size());
-  const bool shared = place.local_size > gpus;
+  const bool shared = place.local_size > gpus && !facts.bound;
   const bool one_machine = place.local_size == place.world;
   const std::string nccl_missing = absl::StrCat("NCCL is missing: ", facts.nccl_error, "; install NCCL 2.28 or newer");
   const std::string ranks_and_gpus =
@@ -145,7 +145,8 @@ absl::StatusOr<TransportChoice> ChooseTransport(TransportKind asked, const Devic
     case TransportKind::kNccl:
       if (!device.cuda) return refuse(device.why.empty() ? "needs --device cuda" : device.why);
       if (!facts.nccl_error.empty()) return refuse(nccl_missing);
-      if (shared)
+      // Who sees one GPU alone may have it alone; ranks that do not are refused when they compare their GPUs.
+      if (shared && gpus > 1)
         return refuse(absl::StrCat(ranks_and_gpus, ", and NCCL takes one rank a GPU; use --transport cuda-ipc"));
       return TransportChoice{asked, ""};
     case TransportKind::kCudaIpc:

@@ -23,6 +23,7 @@ struct GpuFacts {
   int driver_cuda = 0;  // the newest CUDA that the driver runs; 0: there is no driver
   std::string driver_error;
   std::vector<Device> devices;
+  bool bound = false;  // CUDA_VISIBLE_DEVICES names one: whoever started the ranks gave each its own
 
   // Empty: found; else what the loader says.
   std::string nccl_error;

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -15,6 +16,11 @@ std::string LoadError(const char* library) {
   if (dlopen(library, RTLD_LAZY | RTLD_LOCAL) != nullptr) return {};
   const char* const text = dlerror();
   return text == nullptr ? library : text;
+}
+
+bool BoundToOneDevice() {
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return visible != nullptr && *visible != '\0' && std::strchr(visible, ',') == nullptr;
 }
 
 void AskDriver(const rondo_cuda_module_v1& table, GpuFacts& facts) {
@@ -48,6 +54,7 @@ GpuFacts ProbeGpu(const OpenedModule& module) {
   facts.module_cuda = module.table->cuda_version;
   facts.module_targets = module.table->targets;
   AskDriver(*module.table, facts);
+  facts.bound = BoundToOneDevice();
   facts.nccl_error = LoadError("libnccl.so.2");
   facts.cudnn_error = LoadError("libcudnn.so.9");
   return facts;

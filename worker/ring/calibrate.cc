@@ -53,16 +53,20 @@ double MeasureFlops(const AttentionKernels& kernels, const AttentionShape& shape
   return Median(std::move(rates));  // not the best: other ranks of this machine are at work in a job too
 }
 
-absl::StatusOr<double> MeasureBytesPerSecond(Transport& transport) {
+// In the memory that KV blocks travel from and to.
+absl::StatusOr<double> MeasureBytesPerSecond(Transport& transport, TensorMemory& memory) {
   const int ranks = transport.world_size();
   const int to = (transport.rank() + 1) % ranks;
   const int from = (transport.rank() + ranks - 1) % ranks;
-  const std::vector<std::byte> out(kExchangeBytes);
-  std::vector<std::byte> in(kExchangeBytes);
+  TensorBuffer buffer(memory);
+  std::byte* const out = buffer.Grow(2 * kExchangeBytes);
+  const std::vector<std::byte> zeros(kExchangeBytes);
+  memory.Copy(out, zeros.data(), kExchangeBytes);
   std::vector<double> rates;
   for (int i = 0; i < kExchanges; ++i) {
     const absl::Time start = absl::Now();
-    const absl::StatusOr<Transport::Pending> pending = transport.SendRecv(to, out, from, absl::MakeSpan(in));
+    const absl::StatusOr<Transport::Pending> pending = transport.SendRecv(
+        to, absl::MakeConstSpan(out, kExchangeBytes), from, absl::MakeSpan(out + kExchangeBytes, kExchangeBytes));
     if (!pending.ok()) return pending.status();
     if (const auto got = transport.Wait(*pending, absl::Now() + kTimeout); !got.ok()) return got.status();
     const double seconds = std::max(1e-9, absl::ToDoubleSeconds(absl::Now() - start));
@@ -79,7 +83,7 @@ absl::StatusOr<RingRates> MeasureRates(const AttentionKernels& kernels, const At
   RingRates own;
   own.flops = MeasureFlops(kernels, shape, pool);
   if (ranks == 1) return own;
-  absl::StatusOr<double> bytes_per_s = MeasureBytesPerSecond(transport);
+  absl::StatusOr<double> bytes_per_s = MeasureBytesPerSecond(transport, kernels.memory());
   if (!bytes_per_s.ok()) return bytes_per_s.status();
   own.bytes_per_s = *bytes_per_s;
   std::vector<RingRates> all(ranks);

@@ -160,6 +160,11 @@ DeviceChoice OnCpu(const std::string& why = "") {
   return {.cuda = false, .index = 0, .reason = GpuReason::kNoDevice, .why = why};
 }
 
+std::string Refusal(TransportKind kind, const DeviceChoice& device, const RankPlace& place, const GpuFacts& facts) {
+  const auto choice = ChooseTransport(kind, device, place, facts);
+  return choice.ok() ? "accepted" : std::string(choice.status().message());
+}
+
 TEST(ChooseTransport, AutoTakesTheShortestRoad) {
   const RankPlace eight{.local_rank = 0, .local_size = 8, .world = 16};
   const RankPlace one_machine{.local_rank = 0, .local_size = 8, .world = 8};
@@ -171,17 +176,18 @@ TEST(ChooseTransport, AutoTakesTheShortestRoad) {
   EXPECT_EQ(chosen(OnGpu(), eight, Machine(8)), TransportKind::kNccl);
   EXPECT_EQ(chosen(OnGpu(), one_machine, Machine(4)), TransportKind::kCudaIpc);
   EXPECT_EQ(chosen(OnGpu(), eight, Machine(4)), TransportKind::kMpi);
+  // Each rank was started with a GPU of its own, which is all it sees.
+  GpuFacts bound = Machine(1);
+  EXPECT_EQ(chosen(OnGpu(), one_machine, bound), TransportKind::kCudaIpc);
+  EXPECT_EQ(Refusal(TransportKind::kNccl, OnGpu(), eight, bound), "accepted") << "ranks compare their GPUs";
+  bound.bound = true;
+  EXPECT_EQ(chosen(OnGpu(), eight, bound), TransportKind::kNccl);
   GpuFacts no_nccl = Machine(8);
   no_nccl.nccl_error = "libnccl.so.2: cannot open";
   EXPECT_EQ(chosen(OnGpu(), one_machine, no_nccl), TransportKind::kCudaIpc);
   EXPECT_EQ(chosen(OnGpu(), eight, no_nccl), TransportKind::kMpi);
   EXPECT_NE(ChooseTransport(TransportKind::kAuto, OnGpu(), eight, no_nccl)->why.find("libnccl.so.2: cannot open"),
             std::string::npos);
-}
-
-std::string Refusal(TransportKind kind, const DeviceChoice& device, const RankPlace& place, const GpuFacts& facts) {
-  const auto choice = ChooseTransport(kind, device, place, facts);
-  return choice.ok() ? "accepted" : std::string(choice.status().message());
 }
 
 TEST(ChooseTransport, RefusesWhatCannotBe) {

@@ -58,9 +58,14 @@ int EventQuery(void* event, int* reached) {
   return error == cudaErrorNotReady ? cudaSuccess : error;
 }
 
-int MemoryAlloc(void** memory, uint64_t bytes) { return cudaMalloc(memory, bytes); }
+// No memory is an answer; left as the last error it would be taken for the next launch's.
+int Answer(cudaError_t error) {
+  if (error == cudaErrorMemoryAllocation) (void)cudaGetLastError();
+  return error;
+}
+int MemoryAlloc(void** memory, uint64_t bytes) { return Answer(cudaMalloc(memory, bytes)); }
 int MemoryFree(void* memory) { return cudaFree(memory); }
-int PinnedAlloc(void** memory, uint64_t bytes) { return cudaMallocHost(memory, bytes); }
+int PinnedAlloc(void** memory, uint64_t bytes) { return Answer(cudaMallocHost(memory, bytes)); }
 int PinnedFree(void* memory) { return cudaFreeHost(memory); }
 
 int MemoryIsDevice(const void* memory, int* is_device) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 
 namespace rondo {
 
@@ -147,8 +148,22 @@ absl::StatusOr<bool> CudaIpcPath::Finish() {
   return true;
 }
 
+// Copies end by themselves: none waits for a rank, but for events of kernels that run already. Until then they read
+// what is about to be closed.
+void CudaIpcPath::WaitForCopies() {
+  constexpr absl::Duration kLongest = absl::Seconds(5);  // a device that takes longer has failed
+  const absl::Time deadline = absl::Now() + kLongest;
+  for (const Peer& peer : peers_) {
+    while (!peer.copies.empty() && absl::Now() < deadline) {
+      const absl::StatusOr<bool> reached = cuda_.Reached(peer.copies.back()->event);
+      if (!reached.ok() || *reached) break;
+      absl::SleepFor(absl::Microseconds(50));
+    }
+  }
+}
+
 void CudaIpcPath::Abort() {
-  // Copies end by themselves: none waits for a rank, but for events of kernels that run already.
+  WaitForCopies();
   for (Peer& peer : peers_) {
     for (DeviceMove* move : peer.copies) free_events_.push_back(move->event);
     peer.copies.clear();

@@ -48,6 +48,7 @@ class CudaIpcPath : public DevicePath {
   absl::StatusOr<const std::byte*> Memory(const Note& note);
   absl::StatusOr<CudaEvent*> Event(const Note& note);
   absl::StatusOr<CudaEvent*> TakeEvent();
+  void WaitForCopies();
 
   CudaApi& cuda_;
   const int rank_;

@@ -16,14 +16,14 @@ absl::StatusOr<std::unique_ptr<DeviceTransport>> MakeCudaIpcTransport(Transport&
   if (absl::Status well = AgreeAllWell(control, own.status(), deadline); !well.ok()) return well;
   own->transport = "cuda-ipc";
   own->epoch = options.epoch;
-  if (process != 0) own->pid = process;
+  if (process != 0) own->process = process;
   const absl::StatusOr<std::vector<RankFacts>> all = ExchangeFacts(control, *own, deadline);
   if (!all.ok()) return all.status();
   if (absl::Status fits = CheckFacts(*all); !fits.ok()) return fits;
   std::vector<uint64_t> processes;
   for (const RankFacts& facts : *all) {
     if (control.rank() == 0) LogInfo(Describe(facts, static_cast<int>(processes.size())));
-    processes.push_back(static_cast<uint64_t>(facts.pid));
+    processes.push_back(static_cast<uint64_t>(facts.process));
   }
   return DeviceTransport::Create(control, cuda,
                                  std::make_unique<CudaIpcPath>(cuda, control.rank(), std::move(processes)), options);

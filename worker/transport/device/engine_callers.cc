@@ -27,6 +27,8 @@ void DeviceTransport::Engine::WaitQuiet(std::unique_lock<std::mutex>& lock) {
 }
 
 absl::StatusOr<uint64_t> DeviceTransport::Engine::Post(absl::Span<const Transfer> transfers) {
+  // CUDA's current device is each thread's own.
+  if (absl::Status used = cuda_.Use(options_.device); !used.ok()) return used;
   auto operation = std::make_unique<Operation>();
   for (const Transfer& transfer : transfers) {
     RONDO_CHECK(transfer.peer >= 0 && transfer.peer < world());

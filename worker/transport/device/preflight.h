@@ -17,8 +17,8 @@ struct RankFacts {
   uint64_t epoch = 0;     // which life of the group
   std::string host;
   std::string boot_id;  // of the kernel: the same for all containers of a machine
-  int64_t pid = 0;
-  int device = 0;  // CUDA's index in its process
+  int64_t process = 0;  // drawn once a process
+  int device = 0;       // CUDA's index in its process
   std::string device_name;
   std::array<uint8_t, 16> uuid = {};
   int capability = 0;      // 90 for 9.0

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <random>
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
@@ -25,7 +26,7 @@ struct FactsWire {
   char interface[32];
   uint8_t uuid[16];
   uint64_t epoch;
-  int64_t pid;
+  int64_t process;
   uint64_t shm_bytes;
   int32_t device, capability, driver, nccl;
 };
@@ -72,6 +73,15 @@ std::string Interface() {
   return found;
 }
 
+// One process on each machine and in each container may have the same pid; drawn numbers of 64 bits differ.
+int64_t ProcessNumber() {
+  static const int64_t number = [] {
+    std::random_device random;
+    return static_cast<int64_t>(uint64_t{random()} << 32 | random());
+  }();
+  return number;
+}
+
 }  // namespace
 
 absl::StatusOr<RankFacts> GatherFacts(CudaApi& cuda, int device) {
@@ -84,7 +94,7 @@ absl::StatusOr<RankFacts> GatherFacts(CudaApi& cuda, int device) {
   gethostname(host, sizeof(host) - 1);
   facts.host = host;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> facts.boot_id;
-  facts.pid = getpid();
+  facts.process = ProcessNumber();
   facts.device = device;
   facts.device_name = card->name;
   facts.uuid = card->uuid;
@@ -105,7 +115,7 @@ absl::StatusOr<std::vector<RankFacts>> ExchangeFacts(Transport& control, const R
   Put(wire.interface, own.interface);
   std::copy(own.uuid.begin(), own.uuid.end(), wire.uuid);
   wire.epoch = own.epoch;
-  wire.pid = own.pid;
+  wire.process = own.process;
   wire.shm_bytes = own.shm_bytes;
   wire.device = own.device;
   wire.capability = own.capability;
@@ -123,7 +133,7 @@ absl::StatusOr<std::vector<RankFacts>> ExchangeFacts(Transport& control, const R
     f.interface = Get(w.interface);
     std::copy(std::begin(w.uuid), std::end(w.uuid), f.uuid.begin());
     f.epoch = w.epoch;
-    f.pid = w.pid;
+    f.process = w.process;
     f.shm_bytes = w.shm_bytes;
     f.device = w.device;
     f.capability = w.capability;
