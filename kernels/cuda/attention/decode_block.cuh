@@ -29,12 +29,13 @@ class DecodeBlock {
                            int first_row, int valid_rows)
       : args_(args),
         sequence_(sequence),
+        keys_(sequence.keys),
         group_(args.q_heads / args.kv_heads),
         block_(block),
         kv_head_(kv_head),
         first_row_(first_row),
         valid_rows_(valid_rows) {
-    const int64_t tokens = sequence.keys.tokens - int64_t{block} * kBlock;
+    const int64_t tokens = keys_.tokens - int64_t{block} * kBlock;
     block_tokens_ = static_cast<int>(Least(tokens, kBlock));
     const KeyInterval first = Interval(0);
     const KeyInterval last = Interval(valid_rows - 1);
@@ -42,6 +43,13 @@ class DecodeBlock {
     keys_end_ = last.end;
     first_row_end_ = first.end;
     last_row_begin_ = last.begin;
+    RONDO_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int row = LaneRow(half);
+      seen_[half] = Interval(row);
+      own_key_[half] = static_cast<int>(Position(row) - BlockBegin());
+      slope_[half] = SlopeOf(args.score, RowAt(row).head);
+    }
   }
 
   // False: the rows must be done one by one; what was written is to be written again.
@@ -83,7 +91,7 @@ class DecodeBlock {
     return {packed / group_, kv_head_ * group_ + packed % group_};
   }
   RONDO_DEVICE int64_t Position(int row) const { return sequence_.query.first_position + RowAt(row).token; }
-  RONDO_DEVICE int64_t BlockBegin() const { return (sequence_.keys.first_block + block_) * kBlock; }
+  RONDO_DEVICE int64_t BlockBegin() const { return (keys_.first_block + block_) * kBlock; }
   RONDO_DEVICE MaskArgs Mask() const {
     return {args_.causal, args_.window, sequence_.visible_begin, sequence_.visible_end};
   }
@@ -123,13 +131,12 @@ class DecodeBlock {
   // Starts the copies of K and V of a tile, if there is one, and ends their group. Keys no row sees become zeros.
   RONDO_DEVICE void LoadStage(int tile_begin, int stage) {
     if (tile_begin < keys_end_) {
-      const KeyArgs& keys = sequence_.keys;
-      const int64_t offset = KeyOffset(keys, block_ * kBlock + tile_begin, kv_head_);
+      const int64_t offset = KeyOffset(keys_, block_ * kBlock + tile_begin, kv_head_);
       const int begin = keys_begin_ - tile_begin;
       const int end = keys_end_ - tile_begin;
-      Rows::template CopyFrom<kKeyTile, C::kThreads>(static_cast<const uint16_t*>(keys.k) + offset, keys.row_stride,
+      Rows::template CopyFrom<kKeyTile, C::kThreads>(static_cast<const uint16_t*>(keys_.k) + offset, keys_.row_stride,
                                                      begin, end, SharedK(stage));
-      Rows::template CopyFrom<kKeyTile, C::kThreads>(static_cast<const uint16_t*>(keys.v) + offset, keys.row_stride,
+      Rows::template CopyFrom<kKeyTile, C::kThreads>(static_cast<const uint16_t*>(keys_.v) + offset, keys_.row_stride,
                                                      begin, end, SharedV(stage));
     }
     gpu::CommitCopies();
@@ -154,15 +161,11 @@ class DecodeBlock {
     // From here on keys are counted from the warp's first.
     const int warp_begin = tile_begin + Warp() * 16;
     if (IsBent(args_.score)) {
-      const int64_t origin = BlockBegin() + warp_begin;
-      BendScores(args_.score,
-                 {SlopeOf(args_.score, RowAt(LaneRow(0)).head), SlopeOf(args_.score, RowAt(LaneRow(1)).head)},
-                 {static_cast<int>(Position(LaneRow(0)) - origin), static_cast<int>(Position(LaneRow(1)) - origin)}, s);
+      BendScores(args_.score, {slope_[0], slope_[1]}, {own_key_[0] - warp_begin, own_key_[1] - warp_begin}, s);
     }
-    const KeyInterval row[2] = {Interval(LaneRow(0)), Interval(LaneRow(1))};
-    MaskScores(
-        {{row[0].begin - warp_begin, row[0].end - warp_begin}, {row[1].begin - warp_begin, row[1].end - warp_begin}},
-        s);
+    MaskScores({{seen_[0].begin - warp_begin, seen_[0].end - warp_begin},
+                {seen_[1].begin - warp_begin, seen_[1].end - warp_begin}},
+               s);
     Probabilities(s);
     Sums(stage);
     return row_by_row;
@@ -264,10 +267,15 @@ class DecodeBlock {
 
   const DecodeArgs& args_;
   const DecodeSequence& sequence_;
+  // Copied, as what follows from the lane's two rows is kept: the loop over tiles would read and divide anew each time.
+  const KeyArgs keys_;
   const int group_, block_, kv_head_, first_row_, valid_rows_;
   int block_tokens_;
   int keys_begin_, keys_end_;  // what the rows together see of the block
   int first_row_end_, last_row_begin_;
+  KeyInterval seen_[2];
+  int own_key_[2];
+  float slope_[2];
   RunningRows running_;
   float rescale_[2];
   float o_[kPairs * 2][4];
