@@ -3,12 +3,14 @@
 //
 // Every function returns 0 or a CUDA error code, whose words error_text gives. Any thread; calls act on the device that
 // the calling thread set last. Streams and events are cudaStream_t and cudaEvent_t. The table only grows at its end
-// within a version; what changes meaning gets a new version and a new symbol. The structs of args.h belong to it.
+// within a version; what changes meaning gets a new version and a new symbol. The structs of args.h and decode_args.h
+// belong to it.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/cuda/attention/args.h"
+#include "kernels/cuda/attention/decode_args.h"
 
 extern "C" {
 
@@ -70,6 +72,7 @@ struct rondo_cuda_module_v1 {
                        int64_t rows, int32_t heads, void* stream);
   const char* (*finish)(int32_t head_dim, const rondo::cuda::NodeArgs* root, const rondo::cuda::OutputArgs* output,
                         int64_t rows, int32_t heads, void* stream);
+  const char* (*decode)(int32_t head_dim, const rondo::cuda::DecodeArgs* args, int64_t items, void* stream);
 };
 
 // What RONDO_CUDA_MODULE_SYMBOL names. The table lives as long as the module.

@@ -124,6 +124,11 @@ void ModuleGpu::Attend(cuda::AttentionArgs args, int32_t head_dim) {
   CheckLaunch(table_->attend(head_dim, &args, ctas, bytes, stream_), "attend");
 }
 
+void ModuleGpu::Decode(const cuda::DecodeArgs& args, int64_t items, int32_t head_dim) {
+  Use();
+  CheckLaunch(table_->decode(head_dim, &args, items, stream_), "decode");
+}
+
 void ModuleGpu::Merge(const cuda::NodeArgs& left, const cuda::NodeArgs& right, int64_t rows, int32_t heads,
                       int32_t head_dim) {
   Use();

@@ -34,6 +34,7 @@ class ModuleGpu : public cuda::Gpu {
   int32_t leaf_level() const override { return table_->leaf_level; }
   bool HasHeadDim(int32_t head_dim) const override;
   void Attend(cuda::AttentionArgs args, int32_t head_dim) override;
+  void Decode(const cuda::DecodeArgs& args, int64_t items, int32_t head_dim) override;
   void Merge(const cuda::NodeArgs& left, const cuda::NodeArgs& right, int64_t rows, int32_t heads,
              int32_t head_dim) override;
   void Finish(const cuda::NodeArgs& root, const cuda::OutputArgs& output, int64_t rows, int32_t heads,

@@ -6,47 +6,25 @@
 #include "absl/strings/str_cat.h"
 #include "base/bf16.h"
 #include "base/check.h"
+#include "kernels/cuda/backend/node_layout.h"
 
 namespace rondo::cuda {
 namespace {
 
-// Nodes side by side: o of all, m of all, l of all; as PartialNode has them, each [count, q_heads(, head_dim)].
-NodeArgs NodesAt(const AttentionShape& shape, int64_t count, int64_t nodes, float* floats) {
-  const int64_t states = count * shape.q_heads;
-  NodeArgs args;
-  args.o = floats;
-  args.m = args.o + nodes * states * shape.head_dim;
-  args.l = args.m + nodes * states;
-  args.o_node_stride = states * shape.head_dim;
-  args.o_row_stride = int64_t{shape.q_heads} * shape.head_dim;
-  args.o_head_stride = shape.head_dim;
-  args.ml_node_stride = states;
-  args.ml_row_stride = shape.q_heads;
-  return args;
+QueryArgs RowsOf(QueryArgs query, const Segment& segment) {
+  query.q = static_cast<const uint16_t*>(query.q) + segment.begin * query.row_stride;
+  query.rows = segment.end - segment.begin;
+  query.first_position += segment.begin;
+  return query;
 }
 
-int64_t NodeFloats(const AttentionShape& shape, int64_t count) {
-  return count * shape.q_heads * (int64_t{shape.head_dim} + 2);
-}
+int64_t BlocksOf(const KeyArgs& keys, int64_t block_tokens) { return (keys.tokens + block_tokens - 1) / block_tokens; }
 
-// Rows that share an interval of packed sequences: [begin, end) of the query rows, and the positions they may see.
-struct Segment {
-  int64_t begin, end;
-  int64_t visible_begin, visible_end;
-};
-
-Segment SegmentAt(const MaskSpec& mask, const QueryRows& queries, int64_t row) {
-  constexpr int64_t kFar = int64_t{1} << 60;
-  const absl::Span<const int64_t> starts = mask.sequence_starts;
-  // Queries may lie before all keys; no key has a negative position.
-  if (starts.empty()) return {row, queries.count, 0, kFar};
-  const int64_t position = queries.first_position + row;
-  const auto next = std::upper_bound(starts.begin(), starts.end(), position);
-  const int64_t last = next == starts.end() ? kFar : *next;
-  const int64_t end = std::min(queries.count, last - queries.first_position);
-  // Outside of all sequences: nothing.
-  if (next == starts.begin() || next == starts.end()) return {row, end, 0, 0};
-  return {row, end, *(next - 1), *next};
+NodeArgs FromRow(NodeArgs nodes, int64_t row) {
+  nodes.o += row * nodes.o_row_stride;
+  nodes.m += row * nodes.ml_row_stride;
+  nodes.l += row * nodes.ml_row_stride;
+  return nodes;
 }
 
 }  // namespace
@@ -58,6 +36,8 @@ CudaAttention::CudaAttention(Gpu& gpu)
       slopes_(gpu),
       sinks_(gpu),
       nodes_(gpu),
+      leaves_(gpu),
+      sequence_args_(gpu),
       left_(gpu),
       right_(gpu),
       out_(gpu),
@@ -121,47 +101,96 @@ void CudaAttention::Attend(const AttentionShape& shape, const QueryRows& queries
                            const MaskSpec& mask, absl::Span<const PartialNode> nodes, ThreadPool&) const {
   RONDO_CHECK(shape.leaf_level == gpu_.leaf_level() && Supports(shape).ok());
   const std::lock_guard<std::mutex> lock(mutex_);
+  const auto count = static_cast<int64_t>(nodes.size());
   AttentionArgs args;
   args.q_heads = shape.q_heads;
   args.kv_heads = shape.kv_heads;
+  args.mask = {mask.causal, mask.window};
   args.score = {shape.scale, shape.score.softcap, Upload(slopes_, shape.score.alibi_slopes, shape.q_heads)};
+  args.query = {UploadQueries(shape, queries), int64_t{shape.q_heads} * shape.head_dim, shape.head_dim, queries.count,
+                queries.first_position};
   args.keys = Keys(shape, run);
-  const uint16_t* const q = UploadQueries(shape, queries);
-  const auto count = static_cast<int64_t>(nodes.size());
-  const NodeArgs all =
-      NodesAt(shape, queries.count, count, Place<float>(nodes_, count * NodeFloats(shape, queries.count)));
-  for (int64_t row = 0; row < queries.count;) {
-    const Segment segment = SegmentAt(mask, queries, row);
-    args.mask = {mask.causal, mask.window, segment.visible_begin, segment.visible_end};
-    args.query = {q + row * all.o_row_stride, all.o_row_stride, shape.head_dim, segment.end - row,
-                  queries.first_position + row};
-    args.nodes = all;
-    args.nodes.o += row * all.o_row_stride;
-    args.nodes.m += row * all.ml_row_stride;
-    args.nodes.l += row * all.ml_row_stride;
-    gpu_.Attend(args, shape.head_dim);
-    row = segment.end;
+  args.nodes = NodesAt(shape, queries.count, Place<float>(nodes_, count * NodeFloats(shape, queries.count)));
+  segments_.clear();
+  for (int64_t row = 0; row < queries.count; row = segments_.back().end) {
+    segments_.push_back(SegmentAt(mask, queries, row));
   }
-  for (int64_t i = 0; i < count; ++i) CopyNode(shape, queries.count, all, i, nodes[i]);
+  if (queries.kind == RowKind::kDrawn) {
+    Decode(shape, args);
+  } else {
+    Prefill(shape, args);
+  }
+  for (int64_t i = 0; i < count; ++i) CopyNode(shape, queries.count, args.nodes, i, nodes[i]);
 }
 
+// A launch for each segment of many rows.
+void CudaAttention::Prefill(const AttentionShape& shape, const AttentionArgs& all) const {
+  for (const Segment& segment : segments_) {
+    AttentionArgs args = all;
+    args.mask.visible_begin = segment.visible_begin;
+    args.mask.visible_end = segment.visible_end;
+    args.query = RowsOf(all.query, segment);
+    args.nodes = FromRow(all.nodes, segment.begin);
+    gpu_.Attend(args, shape.head_dim);
+  }
+}
+
+// One launch: its sequences are the segments of these few rows, over the same keys.
+void CudaAttention::Decode(const AttentionShape& shape, const AttentionArgs& all) const {
+  const int64_t blocks = BlocksOf(all.keys, rondo::kBlockTokens << shape.leaf_level);
+  const int64_t rows = all.query.rows;
+  const NodeArgs leaves = NodesAt(shape, rows, Place<float>(leaves_, blocks * NodeFloats(shape, rows)));
+  sequences_.clear();
+  int64_t items = 0;
+  for (const Segment& segment : segments_) {
+    DecodeSequence sequence;
+    sequence.query = RowsOf(all.query, segment);
+    sequence.keys = all.keys;
+    sequence.leaves = FromRow(leaves, segment.begin);
+    sequence.nodes = FromRow(all.nodes, segment.begin);
+    sequence.visible_begin = segment.visible_begin;
+    sequence.visible_end = segment.visible_end;
+    sequence.first_item = items;
+    sequence.first_row = segment.begin;
+    items += DecodeItems(sequence.query.rows, shape.q_heads, shape.kv_heads, blocks);
+    sequences_.push_back(sequence);
+  }
+  DecodeArgs args;
+  args.q_heads = all.q_heads;
+  args.kv_heads = all.kv_heads;
+  args.causal = all.mask.causal;
+  args.window = all.mask.window;
+  args.score = all.score;
+  args.count = static_cast<int32_t>(sequences_.size());
+  args.sequences = Upload(sequence_args_, sequences_.data(), args.count);
+  args.rows = rows;
+  gpu_.Decode(args, items, shape.head_dim);
+}
+
+// A node that lies in one piece, as those of the ring do, takes one copy.
 void CudaAttention::CopyNode(const AttentionShape& shape, int64_t count, const NodeArgs& from, int64_t index,
                              const PartialNode& to) const {
   const int64_t states = count * shape.q_heads;
-  gpu_.Copy(to.o, from.o + index * from.o_node_stride, states * shape.head_dim * sizeof(float));
+  const float* const o = from.o + index * from.o_node_stride;
+  if (InOnePiece(shape, count, to)) return gpu_.Copy(to.o, o, NodeFloats(shape, count) * sizeof(float));
+  gpu_.Copy(to.o, o, states * shape.head_dim * sizeof(float));
   gpu_.Copy(to.m, from.m + index * from.ml_node_stride, states * sizeof(float));
   gpu_.Copy(to.l, from.l + index * from.ml_node_stride, states * sizeof(float));
 }
 
 NodeArgs CudaAttention::NodeOnDevice(TensorBuffer& buffer, const AttentionShape& shape, int64_t count,
                                      const PartialNode& node) const {
-  NodeArgs args = NodesAt(shape, count, 1, node.o);
+  NodeArgs args = NodesAt(shape, count, node.o);
   if (gpu_.Owns(node.o)) {
     args.m = node.m;
     args.l = node.l;
     return args;
   }
-  args = NodesAt(shape, count, 1, Place<float>(buffer, NodeFloats(shape, count)));
+  args = NodesAt(shape, count, Place<float>(buffer, NodeFloats(shape, count)));
+  if (InOnePiece(shape, count, node)) {
+    gpu_.Copy(args.o, node.o, NodeFloats(shape, count) * sizeof(float));
+    return args;
+  }
   const int64_t states = count * shape.q_heads;
   gpu_.Copy(args.o, node.o, states * shape.head_dim * sizeof(float));
   gpu_.Copy(args.m, node.m, states * sizeof(float));

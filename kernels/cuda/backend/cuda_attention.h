@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/cuda/backend/gpu.h"
+#include "kernels/cuda/backend/segments.h"
 #include "rondo/attention_kernels.h"
 
 namespace rondo::cuda {
@@ -45,12 +46,18 @@ class CudaAttention : public AttentionKernels {
 
   const uint16_t* UploadQueries(const AttentionShape& shape, const QueryRows& queries) const;
   KeyArgs Keys(const AttentionShape& shape, absl::Span<const KvBlock> run) const;
+  // The nodes of args by the kernel for many rows (given ones) or for few (drawn ones). A row's kind decides and not
+  // how many come along: the first may be another kernel on another GPU, with bits of its own.
+  void Prefill(const AttentionShape& shape, const AttentionArgs& args) const;
+  void Decode(const AttentionShape& shape, const AttentionArgs& args) const;
 
   Gpu& gpu_;
   mutable std::mutex mutex_;
   mutable std::vector<uint16_t> rounded_;
   mutable std::vector<int64_t> offsets_;
-  mutable TensorBuffer queries_, pages_, slopes_, sinks_, nodes_, left_, right_, out_, lse_;
+  mutable std::vector<Segment> segments_;
+  mutable std::vector<DecodeSequence> sequences_;
+  mutable TensorBuffer queries_, pages_, slopes_, sinks_, nodes_, leaves_, sequence_args_, left_, right_, out_, lse_;
 };
 
 }  // namespace rondo::cuda

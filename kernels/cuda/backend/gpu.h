@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "kernels/cuda/attention/args.h"
+#include "kernels/cuda/attention/decode_args.h"
 #include "rondo/tensor_memory.h"
 
 namespace rondo::cuda {
@@ -23,6 +24,9 @@ class Gpu : public TensorMemory {
 
   // bf16 queries, keys and values; nodes out. args.scratch is filled in here.
   virtual void Attend(AttentionArgs args, int32_t head_dim) = 0;
+  // The same for a few rows of each of several sequences, whose structs lie on the device. `items`: as DecodeItems adds
+  // up.
+  virtual void Decode(const DecodeArgs& args, int64_t items, int32_t head_dim) = 0;
   // left <- merge(left, right) of one node each.
   virtual void Merge(const NodeArgs& left, const NodeArgs& right, int64_t rows, int32_t heads, int32_t head_dim) = 0;
   virtual void Finish(const NodeArgs& root, const OutputArgs& output, int64_t rows, int32_t heads,

@@ -46,11 +46,15 @@ inline const char* Finish(int32_t head_dim, const cuda::NodeArgs* root, const cu
                           int32_t heads, void* stream) {
   return Words(cuda::FinishNodes(cuda::ElementType::kBf16, head_dim, *root, *output, rows, heads, stream));
 }
+inline const char* Decode(int32_t head_dim, const cuda::DecodeArgs* args, int64_t items, void* stream) {
+  return Words(cuda::Decode(cuda::ElementType::kBf16, head_dim, *args, items, stream));
+}
 
 inline constexpr auto* kAttendPlan = &AttendPlan;
 inline constexpr auto* kAttend = &Attend;
 inline constexpr auto* kMerge = &Merge;
 inline constexpr auto* kFinish = &Finish;
+inline constexpr auto* kDecode = &Decode;
 
 #else
 
@@ -60,6 +64,7 @@ inline constexpr decltype(rondo_cuda_module_v1::attend_plan) kAttendPlan = nullp
 inline constexpr decltype(rondo_cuda_module_v1::attend) kAttend = nullptr;
 inline constexpr decltype(rondo_cuda_module_v1::merge) kMerge = nullptr;
 inline constexpr decltype(rondo_cuda_module_v1::finish) kFinish = nullptr;
+inline constexpr decltype(rondo_cuda_module_v1::decode) kDecode = nullptr;
 
 #endif
 

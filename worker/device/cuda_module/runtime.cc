@@ -162,6 +162,7 @@ constexpr rondo_cuda_module_v1 kTable = {
     .attend = kAttend,
     .merge = kMerge,
     .finish = kFinish,
+    .decode = kDecode,
 };
 
 }  // namespace

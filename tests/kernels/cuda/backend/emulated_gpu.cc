@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "kernels/cuda/attention/attend_mma.cuh"
+#include "kernels/cuda/attention/decode_mma.cuh"
+#include "kernels/cuda/attention/fold_leaves.cuh"
 #include "kernels/cuda/attention/nodes.cuh"
 #include "tests/testing/simt/launch.h"
 
@@ -14,12 +16,18 @@ namespace {
 
 constexpr int kHeadDim = 64;
 constexpr int kCtas = 2;
-using Config = AttendConfig<gpu::Bf16, kHeadDim, 1, 2 * rondo::kBlockTokens>;
+constexpr int kLeafTokens = 2 * rondo::kBlockTokens;
+using Config = AttendConfig<gpu::Bf16, kHeadDim, 1, kLeafTokens>;
+using FewRows = DecodeConfig<gpu::Bf16, kHeadDim, 3, kLeafTokens>;
 
 void Check(const simt::Report& report) {
   if (report.ok()) return;
   std::fprintf(stderr, "%s\n", report.fault.c_str());
   std::abort();
+}
+
+void Note(const QueryArgs& rows, std::vector<int64_t>* positions) {
+  for (int64_t row = 0; row < rows.rows; ++row) positions->push_back(rows.first_position + row);
 }
 
 int NodeCtas(int64_t rows, int32_t heads) {
@@ -30,6 +38,8 @@ int NodeCtas(int64_t rows, int32_t heads) {
 }  // namespace
 
 void EmulatedGpu::Attend(AttentionArgs args, int32_t) {
+  Note(args.query, &launched_.attend);
+  ++launched_.attend_launches;
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
   const int64_t blocks = (args.keys.tokens + Config::kBlockTokensOfTree - 1) / Config::kBlockTokensOfTree;
   std::vector<gpu::Float4> scratch(ScratchFloats<Config>(kCtas, blocks) / 4, {kNaN, kNaN, kNaN, kNaN});
@@ -37,6 +47,17 @@ void EmulatedGpu::Attend(AttentionArgs args, int32_t) {
   const testing::FencedMemory::Opened opened(memory_);
   Check(simt::Launch(kCtas, Config::kThreads, AttendTile<Config>::kSharedBytes, options_,
                      [&] { AttendMma<Config>(args); }));
+}
+
+void EmulatedGpu::Decode(const DecodeArgs& args, int64_t items, int32_t) {
+  const testing::FencedMemory::Opened opened(memory_);
+  for (int i = 0; i < args.count; ++i) Note(args.sequences[i].query, &launched_.decode);
+  ++launched_.decode_launches;
+  Check(simt::Launch(static_cast<int>(items), FewRows::kThreads, DecodeBlock<FewRows>::kSharedBytes, options_,
+                     [&] { DecodeMma<FewRows>(args); }));
+  constexpr int kWarps = kFoldThreads / 32;
+  Check(simt::Launch(static_cast<int>((args.rows * args.q_heads + kWarps - 1) / kWarps), kFoldThreads, 0, options_,
+                     [&] { FoldLeaves<gpu::Bf16, kHeadDim, kLeafTokens>(args); }));
 }
 
 void EmulatedGpu::Merge(const NodeArgs& left, const NodeArgs& right, int64_t rows, int32_t heads, int32_t) {

@@ -2,6 +2,8 @@
 // of the backend and of rings on GPUs.
 #pragma once
 
+#include <vector>
+
 #include "kernels/cuda/backend/gpu.h"
 #include "tests/testing/fenced_memory.h"
 #include "tests/testing/simt/options.h"
@@ -23,12 +25,21 @@ class EmulatedGpu : public Gpu {
   int32_t leaf_level() const override { return 1; }
   bool HasHeadDim(int32_t head_dim) const override { return head_dim == 64; }
   void Attend(AttentionArgs args, int32_t head_dim) override;
+  void Decode(const DecodeArgs& args, int64_t items, int32_t head_dim) override;
   void Merge(const NodeArgs& left, const NodeArgs& right, int64_t rows, int32_t heads, int32_t head_dim) override;
   void Finish(const NodeArgs& root, const OutputArgs& output, int64_t rows, int32_t heads, int32_t head_dim) override;
+
+  // What Attend and Decode were called for so far: the positions of their rows, and how often.
+  struct Launched {
+    std::vector<int64_t> attend, decode;
+    int64_t attend_launches = 0, decode_launches = 0;
+  };
+  const Launched& launched() const { return launched_; }
 
  private:
   testing::FencedMemory memory_;
   simt::Options options_;
+  Launched launched_;
 };
 
 }  // namespace rondo::cuda

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <memory>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -24,10 +25,11 @@ using rondo::testing::AttendCase;
 using rondo::testing::RingJob;
 using rondo::testing::RingOutput;
 
-// Runs `work` on `world` ranks, each with a GPU of its own.
+// Runs `work` on `world` ranks, each with a GPU of its own. Returns what each launched.
 template <typename Work>
-void OnGpus(int world, const Work& work) {
+std::vector<EmulatedGpu::Launched> OnGpus(int world, const Work& work) {
   LoopbackHub hub(world);
+  std::vector<EmulatedGpu::Launched> launched(world);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < world; ++rank) {
     threads.emplace_back([&, rank] {
@@ -36,9 +38,24 @@ void OnGpus(int world, const Work& work) {
       const std::unique_ptr<Transport> host = hub.Connect(rank);
       StagedTransport transport(*host, gpu);
       work(rank, kernels, transport);
+      launched[rank] = gpu.launched();
     });
   }
   for (std::thread& thread : threads) thread.join();
+  return launched;
+}
+
+// Rows of a prompt go to the kernel for many rows and the drawn ones to that for few, however they are sharded.
+void ExpectKernelsByKind(const RingJob& job, const std::vector<EmulatedGpu::Launched>& ranks) {
+  std::set<int64_t> given, drawn;
+  for (const EmulatedGpu::Launched& launched : ranks) {
+    given.insert(launched.attend.begin(), launched.attend.end());
+    drawn.insert(launched.decode.begin(), launched.decode.end());
+  }
+  ASSERT_EQ(given.size(), static_cast<size_t>(job.prompt));
+  EXPECT_EQ(*given.rbegin(), job.prompt - 1);
+  ASSERT_EQ(drawn.size(), static_cast<size_t>(job.decode));
+  EXPECT_EQ(*drawn.begin(), job.prompt);
 }
 
 TEST(RingOnGpusTest, AJobGivesTheBitsOfOneGpu) {
@@ -50,7 +67,7 @@ TEST(RingOnGpusTest, AJobGivesTheBitsOfOneGpu) {
   job.decode = 2;
   const std::atomic<bool> never{false};
   RingOutput want;
-  OnGpus(1, [&](int, const AttentionKernels& kernels, Transport& transport) {
+  const auto alone = OnGpus(1, [&](int, const AttentionKernels& kernels, Transport& transport) {
     RingJob mine = job;
     mine.kernels = &kernels;
     const absl::StatusOr<RingOutput> got = RunRingJob(mine, transport, 1, never);
@@ -65,10 +82,11 @@ TEST(RingOnGpusTest, AJobGivesTheBitsOfOneGpu) {
     }
   });
   if (HasFatalFailure()) return;
+  ExpectKernelsByKind(job, alone);
   for (const RingStrategy strategy : {RingStrategy::kPassKv, RingStrategy::kPassQ}) {
     for (const int world : {2, 3}) {
       SCOPED_TRACE(::testing::Message() << world << " ranks, " << Name(strategy));
-      OnGpus(world, [&](int rank, const AttentionKernels& kernels, Transport& transport) {
+      const auto launched = OnGpus(world, [&](int rank, const AttentionKernels& kernels, Transport& transport) {
         RingJob mine = job;
         mine.kernels = &kernels;
         mine.strategy = strategy;
@@ -77,6 +95,7 @@ TEST(RingOnGpusTest, AJobGivesTheBitsOfOneGpu) {
         ASSERT_TRUE(got.ok()) << got.status();
         EXPECT_EQ(CompareRows(mine, rank, world, *got, want), "");
       });
+      ExpectKernelsByKind(job, launched);
     }
   }
 }
@@ -152,19 +171,6 @@ TEST(KernelFamilyTest, GpusMeetTheirOwnGenerationAlone) {
   EXPECT_NE(KernelFamily("sm90+cpu"), KernelFamily("avx512"));
   EXPECT_EQ(LeafLevelOf(KernelFamily("avx2")), 0);
   EXPECT_EQ(rondo::kBlockTokens << LeafLevelOf(KernelFamily("sm90+cpu")), kBlockTokens);
-}
-
-TEST(CudaAttentionTest, RefusesWhatItHasNoKernelFor) {
-  EmulatedGpu gpu;
-  const CudaAttention kernels(gpu);
-  AttentionShape shape{.q_heads = 1, .kv_heads = 1, .head_dim = 64, .kv_type = KvType::kBf16, .scale = 1};
-  EXPECT_TRUE(kernels.Supports(shape).ok());
-  shape.head_dim = 72;
-  EXPECT_EQ(kernels.Supports(shape).message(),
-            "head_dim: 72 has no GPU kernel; those for 64, 80, 96, 128 and 256 exist");
-  shape.head_dim = 64;
-  shape.kv_type = KvType::kF32;
-  EXPECT_EQ(kernels.Supports(shape).message(), "kv_type: f32 is not for GPUs, which keep keys and values in bf16");
 }
 
 }  // namespace
