@@ -13,15 +13,11 @@ struct Section {
 };
 
 constexpr Section kSections[] = {
-    {"device", rondo::gpu_check::SayDevice},
-    {"accuracy", rondo::gpu_check::CheckAccuracy},
-    {"law", rondo::gpu_check::CheckLaw},
-    {"small", rondo::gpu_check::CheckSmall},
-    {"speed", rondo::gpu_check::MeasureSpeed},
-    {"speed_alone", rondo::gpu_check::MeasureSpeedAlone},
-    {"ring", rondo::gpu_check::MeasureRing},
-    {"decode", rondo::gpu_check::MeasureDecode},
-    {"exchange", rondo::gpu_check::MeasureExchange},
+    {"device", rondo::gpu_check::SayDevice},   {"accuracy", rondo::gpu_check::CheckAccuracy},
+    {"law", rondo::gpu_check::CheckLaw},       {"small", rondo::gpu_check::CheckSmall},
+    {"speed", rondo::gpu_check::MeasureSpeed}, {"speed_alone", rondo::gpu_check::MeasureSpeedAlone},
+    {"ring", rondo::gpu_check::MeasureRing},   {"decode", rondo::gpu_check::MeasureDecode},
+    {"dense", rondo::gpu_check::MeasureDense}, {"exchange", rondo::gpu_check::MeasureExchange},
 };
 
 }  // namespace

@@ -11,6 +11,7 @@ void MeasureSpeed();       // TFLOP/s beside cuDNN's, errors of both
 void MeasureSpeedAlone();  // without cuDNN, should that break
 void MeasureRing();        // steps with carried nodes against one launch
 void MeasureDecode();      // GB/s beside a device copy's
+void MeasureDense();       // products and whole rows against float64, row invariance, rates
 void MeasureExchange();    // NCCL, one rank to itself
 
 }  // namespace rondo::gpu_check

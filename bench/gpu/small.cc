@@ -1,5 +1,6 @@
 // A few launches that end soon under compute-sanitizer and still reach every path: two blocks and a ragged third, rows
 // that fill no tile, nodes and finished rows.
+#include "bench/gpu/dense/dense.h"
 #include "bench/gpu/lines.h"
 #include "bench/gpu/run_attention.h"
 #include "bench/gpu/run_decode.h"
@@ -48,6 +49,11 @@ void CheckSmall() {
         .Bool("pass", rows.out_float.ToHost() == merged.out_float.ToHost())
         .Say();
   }
+  DenseSizes sizes;
+  sizes.cols = 576;
+  sizes.vocabulary = 5000;
+  CheckWholeRows(sizes);
+  CheckFewRows({.n = 70, .k = 512});
 }
 
 }  // namespace rondo::gpu_check

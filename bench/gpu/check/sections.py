@@ -9,7 +9,7 @@ import subprocess
 PASS, FAIL, NOT_RUN = "PASS", "FAIL", "not run"
 
 # Name -> seconds it may take. The order is that of the report; what tells most comes first, in case time runs out.
-SECTIONS = {"accuracy": 150, "law": 120, "speed": 240, "decode": 60, "ring": 60, "exchange": 60}
+SECTIONS = {"accuracy": 150, "law": 120, "speed": 240, "decode": 60, "dense": 90, "ring": 60, "exchange": 60}
 TOOLS = {"memcheck": 120, "racecheck": 120}
 SANITIZER_FOUND = 9  # the exit code we ask of compute-sanitizer
 

@@ -12,6 +12,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "bench/gpu"
 from check import sections  # noqa: E402
 
 PROGRAM = None
+# Of the dense kernels: a product a little off, one number not written, bits that go by a row's place or by how many rows
+# there are, another epsilon, the wrong way round, another constant, other rows, ties to the higher id.
+DENSE = ("lt_scale", "lt_place", "lt_alone", "few_scale", "few_place", "few_unwritten", "norm", "rope", "gelu", "ids", "tie")
 
 
 def judged(name, plant=""):
@@ -23,7 +26,7 @@ def judged(name, plant=""):
 
 class Sections(unittest.TestCase):
     def test_right_kernels_pass(self):
-        for name, fewest in (("small", 2), ("law", 50), ("accuracy", 20)):
+        for name, fewest in (("small", 2), ("dense", 20), ("law", 50), ("accuracy", 20)):
             with self.subTest(name):
                 section = judged(name)
                 self.assertEqual((section.status, section.why), ("PASS", ""))
@@ -32,7 +35,7 @@ class Sections(unittest.TestCase):
     def test_planted_mistakes_are_found(self):
         # mask: one key too many; unwritten: one number of a row; merge, order: other bits; decode: a scale a little off.
         for name, plant in (("small", "mask"), ("small", "unwritten"), ("small", "merge"), ("law", "order"),
-                            ("law", "decode")):
+                            ("law", "decode"), *(("dense", plant) for plant in DENSE)):
             with self.subTest(f"{name} {plant}"):
                 self.assertEqual(judged(name, plant).status, "FAIL")
 

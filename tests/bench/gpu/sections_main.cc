@@ -8,5 +8,6 @@ int main(int argc, char** argv) {
   if (name == "accuracy") rondo::gpu_check::CheckAccuracy();
   if (name == "law") rondo::gpu_check::CheckLaw();
   if (name == "small") rondo::gpu_check::CheckSmall();
+  if (name == "dense") rondo::gpu_check::MeasureDense();
   if (name == "ring") rondo::gpu_check::MeasureRing();
 }
