@@ -273,8 +273,8 @@ void AddPlanCommand(CLI::App& app, RunCommand* run) {
   command->add_option("--threads", o->threads, "Threads of each rank, when measured")
       ->type_name("T")
       ->check(CLI::Range(1, 1024));
-  command->add_option("--transport", o->ranks.transport, "mpi or loopback, when measured")
-      ->check(CLI::IsMember({"mpi", "loopback"}))
+  command->add_option("--transport", o->ranks.transport, "How measured ranks talk, as for rondo up")
+      ->check(CLI::IsMember({"auto", "mpi", "loopback", "nccl", "cuda-ipc"}))
       ->capture_default_str();
   command->add_flag("--json", o->json, "Print one JSON object");
   command->callback([o, run] {

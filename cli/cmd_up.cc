@@ -85,7 +85,8 @@ void AddUpCommand(CLI::App& app, RunCommand* run) {
       "  rondo up --workers 4 --model M.gguf\n"
       "  rondo up --workers 2 --model M.gguf --listen 127.0.0.1:0 --compute f32\n"
       "  rondo up --workers 4                                       # no model: for rondo attend\n"
-      "  rondo up --workers 4 --model M.gguf --transport loopback   # one process, no MPI\n\n"
+      "  rondo up --workers 4 --model M.gguf --transport loopback   # one process, no MPI\n"
+      "  rondo up --workers 8 --model M.gguf --device cuda --transport nccl   # one rank a GPU\n\n"
       "Prints \"ready ADDRESS\" on stdout when jobs can be taken. A group or a coordinator that dies is started "
       "again.\n"
       "Ctrl-C lets running jobs end for --drain seconds and stops everything; a second Ctrl-C stops at once.");
@@ -99,9 +100,20 @@ void AddUpCommand(CLI::App& app, RunCommand* run) {
       ->check(CheckAddress)
       ->type_name("HOST:PORT")
       ->capture_default_str();
-  command->add_option("--transport", o->transport, "How ranks talk: mpi (a process each) or loopback (threads of one)")
-      ->check(CLI::IsMember({"mpi", "loopback"}))
+  command
+      ->add_option(
+          "--transport", o->transport,
+          "How ranks talk: mpi (a process each), loopback (threads of one); between GPUs nccl or cuda-ipc; auto: "
+          "mpi on CPUs, on GPUs nccl, or cuda-ipc where ranks share one")
+      ->check(CLI::IsMember({"auto", "mpi", "loopback", "nccl", "cuda-ipc"}))
       ->capture_default_str();
+  command
+      ->add_option(
+          "--device", o->device,
+          "Where ranks compute: cpu, cuda (each on the GPU of its place), cuda:INDEX, or auto: GPUs if there are "
+          "some that can be used")
+      ->check(CheckDeviceName)
+      ->type_name("NAME");
   command->add_option("--journal", o->journal, "Keep the journal here; without it, jobs are forgotten when this ends")
       ->type_name("FILE");
   command->add_option("--drain", o->drain_s, "Seconds that running jobs get to end after Ctrl-C")

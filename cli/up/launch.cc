@@ -1,8 +1,20 @@
 #include "cli/up/launch.h"
 
+#include <cstdint>
+#include <string_view>
+
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace rondo::cli {
+
+std::string CheckDeviceName(const std::string& text) {
+  uint32_t index = 0;
+  if (text == "auto" || text == "cpu" || text == "cuda") return "";
+  const std::string_view prefix = "cuda:";
+  if (text.compare(0, prefix.size(), prefix) == 0 && absl::SimpleAtoi(text.substr(prefix.size()), &index)) return "";
+  return "must be auto, cpu, cuda or cuda:INDEX, not " + text;
+}
 
 std::vector<std::string> CoordinatorCommand(const UpOptions& o, const std::string& listen) {
   std::vector<std::string> command = {absl::StrCat(o.bin, "/rondo-coordinator"),
@@ -18,7 +30,7 @@ std::vector<std::string> CoordinatorCommand(const UpOptions& o, const std::strin
 
 std::vector<std::string> GroupCommand(const UpOptions& o, const std::string& coordinator, bool as_root) {
   std::vector<std::string> command;
-  if (o.transport == "mpi") {
+  if (UnderMpirun(o)) {
     command = {o.mpirun, "-np", absl::StrCat(o.workers)};
     // More ranks than cores are welcome (an idle rank sleeps), and ranks share the cores: mpirun's defaults refuse the
     // one and pin each rank to a single core for the other.
@@ -38,7 +50,11 @@ std::vector<std::string> GroupCommand(const UpOptions& o, const std::string& coo
     command.push_back("--model");
     command.push_back(o.model);
   }
-  if (o.transport == "loopback") {
+  if (!o.device.empty()) {
+    command.push_back("--device");
+    command.push_back(o.device);
+  }
+  if (!UnderMpirun(o)) {
     command.push_back("--ranks");
     command.push_back(absl::StrCat(o.workers));
   }

@@ -10,8 +10,9 @@ struct UpOptions {
   int workers = 1;
   std::string model;  // empty: attention jobs only
   std::string listen = "127.0.0.1:7070";
-  std::string transport = "mpi";  // or loopback
-  std::string journal;            // empty: a temporary folder
+  std::string transport = "auto";  // or loopback (one process), or what --transport of rondo-worker takes
+  std::string device;              // as --device of rondo-worker; empty: its default
+  std::string journal;             // empty: a temporary folder
   bool once = false;
   int drain_s = 10;                           // the coordinator's grace
   std::vector<std::string> worker_arguments;  // passed on as they are
@@ -19,6 +20,12 @@ struct UpOptions {
   std::string bin;  // folder of rondo-coordinator and rondo-worker
   std::string mpirun = "mpirun";
 };
+
+// Whether the group is processes under mpirun: every transport starts so but threads.
+inline bool UnderMpirun(const UpOptions& options) { return options.transport != "loopback"; }
+
+// Empty, or what --device may be.
+std::string CheckDeviceName(const std::string& text);
 
 // The coordinator, listening on `listen`.
 std::vector<std::string> CoordinatorCommand(const UpOptions& options, const std::string& listen);

@@ -83,7 +83,7 @@ void Supervisor::StartGroup() {
   });
   if (!child.ok()) {
     return GiveUp(std::string(child.status().message()),
-                  options_.transport == "mpi" ? "install Open MPI (openmpi-bin), or use --transport loopback" : "");
+                  UnderMpirun(options_) ? "install Open MPI (openmpi-bin), or use --transport loopback" : "");
   }
   group_ = *std::move(child);
 }

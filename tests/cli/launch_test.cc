@@ -26,8 +26,33 @@ TEST(GroupCommand, RunsAnyNumberOfRanksAsAnyUser) {
   EXPECT_THAT(GroupCommand(FourWorkers(), "127.0.0.1:9", true),
               ElementsAre("mpirun", "-np", "4", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle",
                           "1", "--allow-run-as-root", "/bin/rondo-worker", "--coordinator", "127.0.0.1:9",
-                          "--transport", "mpi", "--model", "/m.gguf", "--kv-type", "bf16"));
+                          "--transport", "auto", "--model", "/m.gguf", "--kv-type", "bf16"));
   EXPECT_THAT(GroupCommand(FourWorkers(), "127.0.0.1:9", false), Not(Contains("--allow-run-as-root")));
+}
+
+// Ranks on GPUs are processes under mpirun whatever they talk by, and hear of the device as it was given.
+TEST(GroupCommand, DeviceAndTransportArePassedOn) {
+  UpOptions options = FourWorkers();
+  options.device = "cuda:1";
+  for (const char* transport : {"auto", "mpi", "nccl", "cuda-ipc"}) {
+    options.transport = transport;
+    EXPECT_THAT(GroupCommand(options, "127.0.0.1:9", false),
+                ElementsAre("mpirun", "-np", "4", "--oversubscribe", "--bind-to", "none", "--mca",
+                            "mpi_yield_when_idle", "1", "/bin/rondo-worker", "--coordinator", "127.0.0.1:9",
+                            "--transport", transport, "--model", "/m.gguf", "--device", "cuda:1", "--kv-type", "bf16"));
+  }
+  options.transport = "loopback";
+  options.device = "cpu";
+  EXPECT_THAT(GroupCommand(options, "127.0.0.1:9", false),
+              ElementsAre("/bin/rondo-worker", "--coordinator", "127.0.0.1:9", "--transport", "loopback", "--model",
+                          "/m.gguf", "--device", "cpu", "--ranks", "4", "--kv-type", "bf16"));
+}
+
+TEST(CheckDeviceName, TakesWhatWorkersTake) {
+  for (const char* good : {"auto", "cpu", "cuda", "cuda:0", "cuda:15"}) EXPECT_EQ(CheckDeviceName(good), "") << good;
+  for (const char* bad : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda0", "cuda:1,2"}) {
+    EXPECT_EQ(CheckDeviceName(bad), std::string("must be auto, cpu, cuda or cuda:INDEX, not ") + bad);
+  }
 }
 
 TEST(GroupCommand, LoopbackIsOneProcess) {
