@@ -11,13 +11,14 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "bench/gpu_check"
 sys.path.insert(0, str(ROOT / "bench/gpu"))
-from check import find, report, sections  # noqa: E402
+from check import find, model, report, sections  # noqa: E402
 
 
 def load_script():
@@ -48,7 +49,7 @@ class WithoutGpu(unittest.TestCase):
 
     def test_help_names_every_exit_code_and_section(self):
         text = subprocess.run([SCRIPT, "--help"], capture_output=True, text=True, timeout=120, check=True).stdout
-        for words in ("3 no GPU", "4 no nvcc", "5 the card", "6 the program", *sections.SECTIONS, *sections.TOOLS):
+        for words in ("3 no GPU", "4 no nvcc", "5 the card", "6 the program", *sections.SECTIONS, *sections.RONDO, *sections.TOOLS):
             self.assertIn(words, text)
 
     def test_unknown_section_is_wrong_usage(self):
@@ -179,6 +180,65 @@ class WholeRun(unittest.TestCase):
             code, said, data = self.run_script(folder, "law", find.Card("Tesla T4", (7, 5)))
         self.assertEqual((code, data), (5, None))
         self.assertIn("Tesla T4 has capability 7.5; the kernels want 8.0", said)
+
+
+# Stands for rondo: `up` gets ready and waits, `generate` answers as the ring that runs was asked for; BREAK says what is
+# wrong with it.
+RONDO = """#!/usr/bin/env python3
+import json, os, pathlib, sys, time
+said = pathlib.Path(__file__).with_name("up.json")
+words = dict(zip(sys.argv[2::2], sys.argv[3::2])) if sys.argv[2:3] != ["--once"] else dict(zip(sys.argv[3::2], sys.argv[4::2]))
+broken = os.environ.get("BREAK", "")
+if sys.argv[1] == "up":
+    if broken == "start" and words["--device"] == "cuda":
+        sys.exit("--device cuda: no driver")
+    said.write_text(json.dumps(words))
+    print("ready 127.0.0.1:7", flush=True)
+    time.sleep(100)
+assert sys.argv[1] == "generate" and words["--coordinator"] == "127.0.0.1:7"
+up = json.loads(said.read_text())
+cuda = up["--device"] == "cuda" and broken != "cpu"
+if broken == "answer" and up["--workers"] == "2":
+    sys.exit("the group was lost")
+print(json.dumps({"kernels": "sm90+cpu" if cuda else "avx2", "prompt_tokens": 5700, "prefill_tokens_per_s": 9000.0,
+                  "decode_tokens_per_s": 80.0, "tokens": [1, 2, 3] if cuda else [1, 2, 4],
+                  "digest": up["--workers"] * 16 if broken == "digest" else "ab" * 16}))
+"""
+
+
+class Model(unittest.TestCase):
+    """The section "model" with made-up programs."""
+
+    def run_model(self, broken=""):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / "rondo").write_text(RONDO)
+            (folder / "rondo").chmod(0o755)
+            return model.run_model(folder, folder / "m.gguf", folder / "text", folder / "logs", 40,
+                                   dict(os.environ, BREAK=broken), time.monotonic)
+
+    def test_one_digest_on_one_and_two_ranks(self):
+        section = self.run_model()
+        self.assertEqual((section.status, section.why), ("PASS", ""))
+        self.assertEqual([(row["run"], row["as_the_first"]) for row in section.of_kind("row")],
+                         [("cuda, 1 rank", 3), ("cuda, 2 ranks", 3), ("cpu, 1 rank", 2)])
+        self.assertIn("cuda, 2 ranks", report.section_text(section))
+
+    def test_what_is_found(self):
+        self.assertEqual(self.run_model("digest").status, "FAIL")
+        self.assertEqual(self.run_model("cpu").status, "FAIL")  # it ran, but not on the GPU
+        self.assertEqual(self.run_model("start").why,
+                         "cuda, 1 rank: rondo up did not get ready: --device cuda: no driver")
+        self.assertEqual(self.run_model("answer").why,
+                         "cuda, 2 ranks: rondo generate: exit code 1: the group was lost")
+
+    def test_programs_that_are_not_there(self):
+        script = load_script()
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(sys, "argv", ["gpu_check", "--rondo", folder]):
+            for name in sections.RONDO:
+                section = script.run_rondo(name, script.options(), 10, {})
+                self.assertEqual(section.status, "not run")
+                self.assertIn("cmake --workflow --preset cuda makes one", section.why)
 
 
 class Find(unittest.TestCase):

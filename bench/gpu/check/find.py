@@ -80,6 +80,14 @@ def library_path(nvcc_path):
     return ":".join(str(folder) for folder in folders if folder)
 
 
+def rondo_programs(root, given=None):
+    """The folder with Rondo's programs and its GPU module, or None. What was given is taken as it is."""
+    if given:
+        return pathlib.Path(given)
+    folders = [root / "build" / preset / "bin" for preset in ("cuda", "ci", "dev", "release", "mpi")]
+    return next((folder for folder in folders if (folder / "librondo_cuda.so").is_file()), None)
+
+
 def sanitizer(nvcc_path):
     """Path of compute-sanitizer, or None."""
     candidates = [shutil.which("compute-sanitizer"), "/usr/local/cuda/bin/compute-sanitizer"]

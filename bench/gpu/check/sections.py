@@ -10,6 +10,8 @@ PASS, FAIL, NOT_RUN = "PASS", "FAIL", "not run"
 
 # Name -> seconds it may take. The order is that of the report; what tells most comes first, in case time runs out.
 SECTIONS = {"accuracy": 150, "law": 120, "speed": 240, "decode": 60, "dense": 90, "ring": 60, "exchange": 60}
+# By programs of Rondo's own build.
+RONDO = {"ranks": 150, "model": 150}
 TOOLS = {"memcheck": 120, "racecheck": 120}
 SANITIZER_FOUND = 9  # the exit code we ask of compute-sanitizer
 
@@ -83,9 +85,9 @@ def run(command, seconds, environment):
         return None, out, err
 
 
-def run_section(name, program, seconds, environment, clock):
+def run_section(name, program, seconds, environment, clock, arguments=None):
     section, begin = Section(name), clock()
-    code, out, err = run([program, name], seconds, environment)
+    code, out, err = run([program, *([name] if arguments is None else arguments)], seconds, environment)
     section.seconds = clock() - begin
     section.lines = parse(out)
     return judge(section, code, err)
