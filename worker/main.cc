@@ -28,6 +28,7 @@
 #include "worker/transport/loopback_transport.h"
 #include "worker/transport/mpi_launch.h"
 #if RONDO_HAVE_MPI
+#include "worker/transport/mpi_cuda.h"
 #include "worker/transport/mpi_transport.h"
 #endif
 
@@ -208,6 +209,8 @@ int RunLoopback(const WorkerOptions& o, Shared shared) {
 #if RONDO_HAVE_MPI
 // GPUs come up within seconds; NCCL over many machines takes longer.
 constexpr absl::Duration kGpuStart = absl::Minutes(2);
+// A thread that looks at its transfers every tenth of a millisecond answers sooner, or never.
+constexpr absl::Duration kForget = absl::Seconds(10);
 
 int RunMpi(const WorkerOptions& o, const Place& place, Shared shared) {
   // mpirun's end is ours, however it ends.
@@ -230,6 +233,9 @@ int RunMpi(const WorkerOptions& o, const Place& place, Shared shared) {
   }
   GpuTransport gpu;
   if (place.cuda != nullptr) {
+    if (place.transport == TransportKind::kMpi && transport.rank() == 0) {
+      LogInfo("transport mpi: device memory goes through pinned host memory; ", Describe(AskMpiCudaSupport()));
+    }
     absl::StatusOr<GpuTransport> made = MakeGpuTransport(place.transport, place.device.index, transport, *place.cuda,
                                                          shared.identity.launch_id, absl::Now() + kGpuStart);
     if (!made.ok()) {
@@ -237,6 +243,9 @@ int RunMpi(const WorkerOptions& o, const Place& place, Shared shared) {
       HardExit(1);
     }
     gpu = *std::move(made);
+    place.gpu->BeforeFree([transport = gpu.transport.get()](void* memory) {
+      return transport->Forget(static_cast<std::byte*>(memory), absl::Now() + kForget).ok();
+    });
   }
   LogStart(shared);
   ThreadPool pool(shared.threads);

@@ -73,6 +73,8 @@ struct rondo_cuda_module_v1 {
   const char* (*finish)(int32_t head_dim, const rondo::cuda::NodeArgs* root, const rondo::cuda::OutputArgs* output,
                         int64_t rows, int32_t heads, void* stream);
   const char* (*decode)(int32_t head_dim, const rondo::cuda::DecodeArgs* args, int64_t items, void* stream);
+  // What device memory was allocated with the piece at `memory`.
+  int (*memory_allocation)(const void* memory, void** base, uint64_t* bytes);
 };
 
 // What RONDO_CUDA_MODULE_SYMBOL names. The table lives as long as the module.

@@ -215,6 +215,7 @@ void FakeCuda::DropAllocation(std::byte* memory, Kind kind) {
   WaitForDevice(device);
   std::lock_guard lock(host_.mutex);
   if (host_.opened.contains(memory)) host_.Violation("memory was freed that another process has open");
+  if (host_.registered.contains(memory)) host_.Violation("memory was freed that is registered with NCCL");
   allocations_.erase(memory);
 }
 
@@ -238,6 +239,15 @@ absl::StatusOr<bool> FakeCuda::InDeviceMemory(const std::byte* memory) {
   std::lock_guard lock(host_.mutex);
   const Allocation* const allocation = Find(memory, 1);
   return allocation != nullptr && allocation->kind != Kind::kPinned;
+}
+
+absl::StatusOr<CudaAllocation> FakeCuda::AllocationOf(const std::byte* memory) {
+  std::lock_guard lock(host_.mutex);
+  const Allocation* const allocation = Find(memory, 1);
+  if (allocation == nullptr || allocation->kind == Kind::kPinned) {
+    return absl::InternalError("cuMemGetAddressRange: invalid argument");
+  }
+  return CudaAllocation{allocation->bytes.get(), allocation->size};
 }
 
 absl::Status FakeCuda::Copy(std::byte* to, const std::byte* from, size_t bytes, CudaStream* stream) {

@@ -33,7 +33,8 @@ class FakeHost {
   std::condition_variable wake;
   std::vector<CudaDeviceFacts> devices;
 
-  std::map<std::byte*, int> opened;  // memory that processes have open, and how many
+  std::map<std::byte*, int> opened;      // memory that processes have open, and how many
+  std::map<std::byte*, int> registered;  // allocations that are registered with NCCL, and how often
 
   // The device that the calling thread has in use, and whose process it is.
   struct Thread {
@@ -69,6 +70,7 @@ class FakeCuda : public CudaApi {
   absl::StatusOr<std::byte*> MakePinned(size_t bytes) override { return Make(bytes, Kind::kPinned); }
   void DropPinned(std::byte* memory) override { DropAllocation(memory, Kind::kPinned); }
   absl::StatusOr<bool> InDeviceMemory(const std::byte* memory) override;
+  absl::StatusOr<CudaAllocation> AllocationOf(const std::byte* memory) override;
   absl::Status Copy(std::byte* to, const std::byte* from, size_t bytes, CudaStream* stream) override;
   absl::StatusOr<CudaIpcMemory> Share(const std::byte* memory) override;
   absl::StatusOr<std::byte*> Open(const CudaIpcMemory& memory) override;

@@ -78,6 +78,9 @@ NcclResult FakeNccl::CommFinalize(NcclComm* handle) {
   if (!inside.ok) return NcclResult::kInvalidUsage;
   std::lock_guard lock(mutex_);
   Comm& comm = inside.comm;
+  for (const auto& [number, registration] : registrations_) {
+    if (registration.comm == &comm) host_.Violation("a communicator was finalized with memory registered");
+  }
   comm.finalized = true;
   ++comm.clique->finalized;
   comm.waiting = [&comm] { return comm.clique->finalized == comm.clique->members.size() && comm.launched == 0; };
@@ -101,26 +104,52 @@ NcclResult FakeNccl::CommAbort(NcclComm* handle) {
   comm.waiting = nullptr;
   wake_.notify_all();
   wake_.wait(lock, [&] { return comm.running == 0; });
+  std::erase_if(registrations_, [&](const auto& entry) {
+    if (entry.second.comm != &comm) return false;
+    DropRegistration(entry.second);
+    return true;
+  });
   return NcclResult::kSuccess;
 }
 
-NcclResult FakeNccl::CommRegister(NcclComm* handle, std::byte* memory, size_t, void** out) {
+NcclResult FakeNccl::CommRegister(NcclComm* handle, std::byte* memory, size_t bytes, void** out) {
   Inside inside(*this, handle, "ncclCommRegister", false);
-  if (!inside.ok) return NcclResult::kInvalidUsage;
+  if (!inside.ok || refuses_registration) return NcclResult::kInvalidUsage;
+  const absl::StatusOr<CudaAllocation> allocation = inside.comm.process->AllocationOf(memory);
+  if (!allocation.ok() || memory != allocation->base || bytes > allocation->bytes) return NcclResult::kInvalidArgument;
   std::lock_guard lock(mutex_);
-  const auto found = memory_.find(memory);
-  if (found == memory_.end()) return NcclResult::kInvalidArgument;
-  ++found->second.second;
-  *out = memory;
+  for (const auto& [number, registration] : registrations_) {
+    if (registration.comm == &inside.comm && registration.base == memory) {
+      host_.Violation("memory was registered twice with a communicator");
+    }
+  }
+  {
+    std::lock_guard host_lock(host_.mutex);
+    ++host_.registered[memory];
+  }
+  const uint64_t number = next_registration_++;
+  registrations_[number] = {&inside.comm, memory};
+  *out = reinterpret_cast<void*>(number);
   if (!Later()) return NcclResult::kSuccess;
   inside.comm.waiting = [looks = 2]() mutable { return looks-- == 0; };
   return NcclResult::kInProgress;
 }
 
-NcclResult FakeNccl::CommDeregister(NcclComm* handle, void* registration) {
+void FakeNccl::DropRegistration(const Registration& registration) {
+  std::lock_guard lock(host_.mutex);
+  if (--host_.registered[registration.base] == 0) host_.registered.erase(registration.base);
+}
+
+NcclResult FakeNccl::CommDeregister(NcclComm* handle, void* number) {
   Inside inside(*this, handle, "ncclCommDeregister", false);
   std::lock_guard lock(mutex_);
-  --memory_[static_cast<std::byte*>(registration)].second;
+  const auto found = registrations_.find(reinterpret_cast<uint64_t>(number));
+  if (found == registrations_.end() || found->second.comm != &inside.comm) {
+    host_.Violation("ncclCommDeregister of what is not registered");
+    return NcclResult::kInvalidArgument;
+  }
+  DropRegistration(found->second);
+  registrations_.erase(found);
   return NcclResult::kSuccess;
 }
 
@@ -130,7 +159,7 @@ NcclResult FakeNccl::MemAlloc(std::byte** memory, size_t bytes) {
   if (!made.ok()) return NcclResult::kUnhandledCudaError;
   *memory = *made;
   std::lock_guard lock(mutex_);
-  memory_[*made] = {process, 0};
+  memory_[*made] = process;
   return NcclResult::kSuccess;
 }
 
@@ -140,7 +169,7 @@ NcclResult FakeNccl::MemFree(std::byte* memory) {
     std::lock_guard lock(mutex_);
     const auto found = memory_.find(memory);
     if (found == memory_.end()) return NcclResult::kInvalidArgument;
-    process = found->second.first;
+    process = found->second;
     memory_.erase(found);
   }
   process->DropUnshareable(memory);
@@ -184,6 +213,11 @@ int FakeNccl::groups() {
 int FakeNccl::open_comms() {
   std::lock_guard lock(mutex_);
   return static_cast<int>(std::count_if(comms_.begin(), comms_.end(), [](const auto& comm) { return !comm->gone; }));
+}
+
+int FakeNccl::registrations() {
+  std::lock_guard lock(mutex_);
+  return static_cast<int>(next_registration_ - 1);
 }
 
 int FakeNccl::in_progress_answers() {

@@ -20,7 +20,8 @@ namespace rondo::testing {
 // One for all ranks; any thread. Sends and receives match in order for each pair of ranks, and a group is done when all
 // of it is; different sizes at the two ends hang. By seed, calls answer kInProgress and take effect some looks later.
 // What the real library leaves undefined is a violation of the host: a call on a communicator that is in progress or
-// inside which another thread is, sends outside a group, registered memory freed.
+// inside which another thread is, sends outside a group, registered memory freed; and so is what it only frowns at:
+// memory registered twice, and registrations left when a communicator is finalized.
 class FakeNccl : public NcclApi {
  public:
   FakeNccl(FakeHost& host, uint64_t seed);
@@ -50,8 +51,10 @@ class FakeNccl : public NcclApi {
   int groups();
   int open_comms();
   int in_progress_answers();
+  int registrations();  // ever made
 
   int version = 22809;
+  bool refuses_registration = false;
 
  private:
   struct Clique;
@@ -85,7 +88,15 @@ class FakeNccl : public NcclApi {
   int in_progress_ = 0;
   std::map<std::string, std::shared_ptr<Clique>> cliques_;
   std::vector<std::unique_ptr<Comm>> comms_;
-  std::map<std::byte*, std::pair<FakeCuda*, int>> memory_;  // its process, and how often registered
+  struct Registration {
+    Comm* comm = nullptr;
+    std::byte* base = nullptr;
+  };
+  void DropRegistration(const Registration& registration);
+
+  std::map<std::byte*, FakeCuda*> memory_;  // of MemAlloc, and its process
+  uint64_t next_registration_ = 1;
+  std::map<uint64_t, Registration> registrations_;  // by handle
 };
 
 }  // namespace rondo::testing

@@ -241,6 +241,13 @@ absl::StatusOr<bool> ProcessCuda::InDeviceMemory(const std::byte* memory) {
   return Find(memory_, memory, 1) != nullptr;
 }
 
+absl::StatusOr<CudaAllocation> ProcessCuda::AllocationOf(const std::byte* memory) {
+  std::lock_guard lock(mutex_);
+  const File* const file = Find(memory_, memory, 1);
+  if (file == nullptr) return absl::InternalError("cuMemGetAddressRange: invalid argument");
+  return CudaAllocation{file->data(), file->bytes - kPage};
+}
+
 void ProcessCuda::RequireReachable(const std::byte* memory, size_t bytes) {
   std::lock_guard lock(mutex_);
   if (Find(memory_, memory, bytes) != nullptr || Find(opened_, memory, bytes) != nullptr) return;

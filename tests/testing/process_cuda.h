@@ -35,6 +35,7 @@ class ProcessCuda : public CudaApi {
   absl::StatusOr<std::byte*> MakePinned(size_t bytes) override;
   void DropPinned(std::byte* memory) override;
   absl::StatusOr<bool> InDeviceMemory(const std::byte* memory) override;
+  absl::StatusOr<CudaAllocation> AllocationOf(const std::byte* memory) override;
   absl::Status Copy(std::byte* to, const std::byte* from, size_t bytes, CudaStream* stream) override;
   absl::StatusOr<CudaIpcMemory> Share(const std::byte* memory) override;
   absl::StatusOr<std::byte*> Open(const CudaIpcMemory& memory) override;

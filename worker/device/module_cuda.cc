@@ -56,6 +56,13 @@ class ModuleCuda : public CudaApi {
     const absl::Status status = Check(table_.memory_is_device(memory, &is_device), "cudaPointerGetAttributes");
     return status.ok() ? absl::StatusOr<bool>(is_device != 0) : status;
   }
+  absl::StatusOr<CudaAllocation> AllocationOf(const std::byte* memory) override {
+    void* base = nullptr;
+    uint64_t bytes = 0;
+    const absl::Status status = Check(table_.memory_allocation(memory, &base, &bytes), "cuMemGetAddressRange");
+    if (!status.ok()) return status;
+    return CudaAllocation{static_cast<std::byte*>(base), bytes};
+  }
   absl::Status Copy(std::byte* to, const std::byte* from, size_t bytes, CudaStream* stream) override {
     return Check(table_.copy_async(to, from, bytes, stream), "cudaMemcpyAsync");
   }

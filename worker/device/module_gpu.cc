@@ -83,11 +83,16 @@ void ModuleGpu::Free(void* p, size_t bytes) {
 
 void ModuleGpu::ReleaseIdle() {
   for (auto& [bytes, idle] : idle_) {
+    std::vector<void*> kept;
     for (void* const memory : idle) {
+      if (ask_before_free_ && !ask_before_free_(memory)) {
+        kept.push_back(memory);
+        continue;
+      }
       owned_.erase(static_cast<const std::byte*>(memory));
       Check(table_->memory_free(memory), "cudaFree");
     }
-    idle.clear();
+    idle.swap(kept);
   }
 }
 

@@ -1,11 +1,13 @@
 // One GPU by the module's table, as the attention kernels' host side wants it; used by worker/main.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,6 +25,10 @@ class ModuleGpu : public cuda::Gpu {
   ~ModuleGpu() override;
 
   uint64_t free_bytes() const { return free_bytes_; }  // of the device, when it was opened
+
+  // Asked with the address of an allocation before it is given back to the device: whether it may be. Called by the
+  // thread that allocates.
+  void BeforeFree(std::function<bool(void* memory)> ask) { ask_before_free_ = std::move(ask); }
 
   void* Allocate(size_t bytes) override;
   void Free(void* p, size_t bytes) override;
@@ -55,6 +61,7 @@ class ModuleGpu : public cuda::Gpu {
   void* stream_ = nullptr;
   void* scratch_ = nullptr;
   size_t scratch_bytes_ = 0;
+  std::function<bool(void* memory)> ask_before_free_;
   mutable std::mutex mutex_;
   std::map<const std::byte*, size_t> owned_;             // in use or idle
   std::unordered_map<size_t, std::vector<void*>> idle_;  // by rounded size

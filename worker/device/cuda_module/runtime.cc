@@ -94,15 +94,24 @@ int FindAddressRange(AddressRange* call) {
   return cudaSuccess;
 }
 
-// A handle is of a whole allocation, so the piece is told by its offset.
-int IpcShareMemory(const void* memory, uint8_t handle[64], uint64_t* offset) {
+int MemoryAllocation(const void* memory, void** base, uint64_t* bytes) {
   AddressRange range = nullptr;
   if (const int error = FindAddressRange(&range); error != cudaSuccess) return error;
-  CUdeviceptr base = 0;
-  size_t bytes = 0;
-  if (range(&base, &bytes, reinterpret_cast<CUdeviceptr>(memory)) != CUDA_SUCCESS) return cudaErrorInvalidValue;
-  *offset = reinterpret_cast<CUdeviceptr>(memory) - base;
-  return cudaIpcGetMemHandle(reinterpret_cast<cudaIpcMemHandle_t*>(handle), reinterpret_cast<void*>(base));
+  CUdeviceptr begin = 0;
+  size_t size = 0;
+  if (range(&begin, &size, reinterpret_cast<CUdeviceptr>(memory)) != CUDA_SUCCESS) return cudaErrorInvalidValue;
+  *base = reinterpret_cast<void*>(begin);
+  *bytes = size;
+  return cudaSuccess;
+}
+
+// A handle is of a whole allocation, so the piece is told by its offset.
+int IpcShareMemory(const void* memory, uint8_t handle[64], uint64_t* offset) {
+  void* base = nullptr;
+  uint64_t bytes = 0;
+  if (const int error = MemoryAllocation(memory, &base, &bytes); error != cudaSuccess) return error;
+  *offset = static_cast<uint64_t>(static_cast<const char*>(memory) - static_cast<char*>(base));
+  return cudaIpcGetMemHandle(reinterpret_cast<cudaIpcMemHandle_t*>(handle), base);
 }
 static_assert(sizeof(cudaIpcMemHandle_t) == 64 && sizeof(cudaIpcEventHandle_t) == 64);
 
@@ -163,6 +172,7 @@ constexpr rondo_cuda_module_v1 kTable = {
     .merge = kMerge,
     .finish = kFinish,
     .decode = kDecode,
+    .memory_allocation = MemoryAllocation,
 };
 
 }  // namespace

@@ -27,6 +27,10 @@ struct CudaIpcMemory {
   std::array<uint8_t, 64> handle = {};  // of the whole allocation
   uint64_t offset = 0;                  // of the piece in it
 };
+struct CudaAllocation {
+  std::byte* base = nullptr;
+  size_t bytes = 0;
+};
 using CudaIpcEvent = std::array<uint8_t, 64>;
 
 // Any thread. Calls act on the device that the calling thread chose last with Use. INTERNAL with CUDA's text where a
@@ -51,6 +55,7 @@ class CudaApi {
   virtual absl::StatusOr<std::byte*> MakePinned(size_t bytes) = 0;
   virtual void DropPinned(std::byte* memory) = 0;
   virtual absl::StatusOr<bool> InDeviceMemory(const std::byte* memory) = 0;
+  virtual absl::StatusOr<CudaAllocation> AllocationOf(const std::byte* memory) = 0;  // device memory, or inside it
   // Between device and pinned memory in any direction; only put on the stream.
   virtual absl::Status Copy(std::byte* to, const std::byte* from, size_t bytes, CudaStream* stream) = 0;
 

@@ -48,6 +48,8 @@ class DevicePath {
 
   virtual absl::StatusOr<std::byte*> Allocate(size_t bytes, absl::Time deadline) = 0;
   virtual void Free(std::byte* memory) = 0;
+  // The allocation at `base`, which is not of Allocate and which nothing pending touches, is about to be freed.
+  virtual absl::Status Forget(std::byte*, absl::Time) { return absl::OkStatus(); }
 
   // Orderly end, called again and again until true. All ranks do.
   virtual absl::StatusOr<bool> Finish() = 0;

@@ -67,6 +67,18 @@ constexpr absl::Duration kFreeTimeout = absl::Seconds(10);
 
 }  // namespace
 
+absl::Status DeviceTransport::Forget(std::byte* base, absl::Time deadline) {
+  auto forgotten = std::make_shared<absl::Status>(absl::UnavailableError("not forgotten"));
+  Engine* const engine = engine_.get();
+  const bool in_time = engine->RunInThread(
+      [engine, forgotten, base, deadline] {
+        *forgotten = engine->path() != nullptr ? engine->path()->Forget(base, deadline) : absl::OkStatus();
+      },
+      deadline);
+  if (!in_time) return absl::DeadlineExceededError("freeing device memory: not done before the deadline");
+  return *forgotten;
+}
+
 absl::StatusOr<std::unique_ptr<DeviceMemory>> DeviceTransport::Allocate(size_t bytes, absl::Time deadline) {
   // Outlives this call where the deadline ends it before the thread gets there.
   auto memory = std::make_shared<absl::StatusOr<std::byte*>>(absl::UnavailableError("not allocated"));

@@ -42,6 +42,10 @@ class DeviceTransport : public PairTransport, public DeviceMessages {
   // Orderly end; all ranks call it, with nothing pending. `control` is the caller's again. The first error if failed.
   absl::Status Close(absl::Time deadline);
 
+  // Before device memory that messages may have left from or arrived in is freed, while the transport lives: an error
+  // means that it must not be. `base`: as it was allocated. Nothing pending touches it.
+  absl::Status Forget(std::byte* base, absl::Time deadline);
+
   int rank() const override;
   int world_size() const override;
   uint64_t sent_bytes() const override;

@@ -63,8 +63,9 @@ absl::StatusOr<bool> NcclPath::Poll() {
     moved = true;
     if (absl::Status launched = Launched(); !launched.ok()) return launched;
   }
-  while (!launching_ && !waiting_.empty()) {
+  while (*settled && !launching_ && !waiting_.empty()) {
     moved = true;
+    if (!Registered(waiting_.front())) break;  // the next look finds the communicator settled, or not yet
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
     if (absl::Status launched = Launch(running_.back()); !launched.ok()) return launched;
@@ -79,6 +80,13 @@ absl::StatusOr<bool> NcclPath::Poll() {
     running_.pop_front();
   }
   return moved;
+}
+
+bool NcclPath::Registered(const Group& group) {
+  for (const DeviceMove* move : group.moves) {
+    if (!registrations_.Ensure(comm_, move->data)) return false;
+  }
+  return true;
 }
 
 absl::Status NcclPath::Launch(Group& group) {
@@ -131,24 +139,26 @@ absl::StatusOr<std::byte*> NcclPath::Allocate(size_t bytes, absl::Time deadline)
   std::byte* memory = nullptr;
   absl::Status status = NcclStatus(nccl_, comm_, "ncclMemAlloc", nccl_.MemAlloc(&memory, bytes));
   if (!status.ok()) return status;
-  void* handle = nullptr;
-  status = NcclStatus(nccl_, comm_, "ncclCommRegister", nccl_.CommRegister(comm_, memory, bytes, &handle));
+  allocated_.insert(memory);
+  status = registrations_.Register(comm_, memory, bytes);
   if (status.ok()) status = Settle("ncclCommRegister", deadline);
-  if (!status.ok()) {
-    nccl_.MemFree(memory);
-    return status;
-  }
-  registered_[memory] = handle;
-  return memory;
+  if (status.ok()) return memory;
+  Free(memory);
+  return status;
 }
 
 void NcclPath::Free(std::byte* memory) {
-  const auto found = registered_.find(memory);
-  if (found == registered_.end()) return;
-  // What was registered with a communicator that was aborted went with it.
-  if (comm_ != nullptr) nccl_.CommDeregister(comm_, found->second);
-  registered_.erase(found);
+  if (allocated_.erase(memory) == 0) return;
+  registrations_.Forget(comm_, memory);
   nccl_.MemFree(memory);
+}
+
+absl::Status NcclPath::Forget(std::byte* base, absl::Time deadline) {
+  if (comm_ != nullptr) {
+    if (absl::Status settled = Settle("freeing device memory", deadline); !settled.ok()) return settled;
+  }
+  registrations_.Forget(comm_, base);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> NcclPath::Finish() {
@@ -157,6 +167,7 @@ absl::StatusOr<bool> NcclPath::Finish() {
   if (!settled.ok() || !*settled) return settled;
   if (!finalizing_) {
     finalizing_ = true;
+    registrations_.ForgetAll(comm_);
     const NcclResult result = nccl_.CommFinalize(comm_);
     if (absl::Status status = NcclStatus(nccl_, comm_, "ncclCommFinalize", result); !status.ok()) return status;
     if (result == NcclResult::kInProgress) return false;
@@ -169,6 +180,7 @@ absl::StatusOr<bool> NcclPath::Finish() {
 // The device's kernels end, so the stream can be dropped without a wait.
 void NcclPath::Abort() {
   if (comm_ != nullptr) nccl_.CommAbort(std::exchange(comm_, nullptr));
+  registrations_.ForgetAll(nullptr);  // they went with it
   if (stream_ != nullptr) cuda_.Drop(std::exchange(stream_, nullptr));
   for (Group& group : running_) {
     if (group.done != nullptr) free_events_.push_back(group.done);

@@ -4,12 +4,13 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "worker/transport/device/device_path.h"
 #include "worker/transport/nccl/nccl_api.h"
+#include "worker/transport/nccl/registrations.h"
 
 namespace rondo {
 
@@ -19,7 +20,8 @@ struct NcclOptions {
 };
 
 // The communicator does not block (blocking = 0): every call may leave it in progress, and Poll looks again.
-// Device memory of Allocate is registered with the communicator, so its messages are not copied through NCCL's buffers.
+// Device memory that messages leave from or arrive in is registered with the communicator when it is first used, so
+// they are not copied through NCCL's buffers.
 class NcclPath : public DevicePath {
  public:
   // All ranks, each with its device in use; `id` was drawn by one of them. DEADLINE_EXCEEDED when a rank does not come.
@@ -38,6 +40,7 @@ class NcclPath : public DevicePath {
   absl::StatusOr<bool> Poll() override;
   absl::StatusOr<std::byte*> Allocate(size_t bytes, absl::Time deadline) override;
   void Free(std::byte* memory) override;
+  absl::Status Forget(std::byte* base, absl::Time deadline) override;
   absl::StatusOr<bool> Finish() override;
   void Abort() override;
 
@@ -48,7 +51,9 @@ class NcclPath : public DevicePath {
     CudaEvent* done = nullptr;
   };
 
-  NcclPath(NcclApi& nccl, CudaApi& cuda) : nccl_(nccl), cuda_(cuda) {}
+  NcclPath(NcclApi& nccl, CudaApi& cuda) : nccl_(nccl), cuda_(cuda), registrations_(nccl, cuda) {}
+  // Registers the memory of a group, an allocation at a time. False: one was, and the communicator may be in progress.
+  bool Registered(const Group& group);
   absl::Status Launch(Group& group);
   absl::Status Launched();
   absl::StatusOr<bool> Settled();  // false: the communicator is in progress
@@ -64,7 +69,8 @@ class NcclPath : public DevicePath {
   std::deque<Group> running_;
   std::vector<CudaEvent*> free_events_;
   std::vector<CudaEvent*> retired_events_;  // free after the next Poll: somebody may be about to wait for them
-  std::map<std::byte*, void*> registered_;  // handles by memory
+  NcclRegistrations registrations_;
+  std::set<std::byte*> allocated_;  // by Allocate
   bool finalizing_ = false;
 };
 
