@@ -175,6 +175,17 @@ class WholeRun(unittest.TestCase):
         self.assertIn("ended by SIGSEGV", said)
         self.assertRegex(said, r"not done after \d+ s")  # 11, and what a busy machine adds
 
+    def test_building_for_a_card_that_is_elsewhere(self):
+        script = load_script()
+        asked = []
+        with mock.patch.object(sys, "argv", ["gpu_check", "--build-for", "8.6", "--without-abseil", "--nvcc", "/x/nvcc"]), \
+                mock.patch.object(script.build, "build", lambda *words: asked.append(words) or "the program"), \
+                mock.patch("sys.stdout", io.StringIO()), self.assertRaises(SystemExit) as ended:
+            script.main()
+        self.assertEqual(ended.exception.code, 0)
+        self.assertEqual(asked[0][3].architecture, "86-real")
+        self.assertTrue(asked[0][6])
+
     def test_a_card_too_old(self):
         with tempfile.TemporaryDirectory() as folder:
             code, said, data = self.run_script(folder, "law", find.Card("Tesla T4", (7, 5)))

@@ -10,10 +10,12 @@ class BuildError(Exception):
     pass
 
 
-def build(root, folder, nvcc, card, jobs, seconds):
+def build(root, folder, nvcc, card, jobs, seconds, without_abseil=False):
     """Path of the program. BuildError with the end of what the tools said, or the time they took too long."""
     configure = ["cmake", "-S", root / "bench/gpu", "-B", folder, f"-DCMAKE_CUDA_COMPILER={nvcc}",
                  f"-DRONDO_GPU_ARCHITECTURES={card.architecture}", "-DCMAKE_BUILD_TYPE=Release"]
+    if without_abseil:
+        configure.append("-DRONDO_GPU_WITHOUT_ABSEIL=ON")
     if shutil.which("ninja"):
         configure += ["-G", "Ninja"]
     for name, header in (("CUDNN_ROOT", "cudnn_graph.h"), ("NCCL_ROOT", "nccl.h")):

@@ -8,6 +8,12 @@ import shutil
 import sys
 
 
+def capability(text):
+    """(9, 0) of "9.0"; ValueError for anything else."""
+    major, minor = text.split(".")
+    return int(major), int(minor)
+
+
 @dataclasses.dataclass
 class Card:
     name: str
