@@ -41,6 +41,7 @@ absl::StatusOr<std::vector<std::byte>> CudaIpcPath::Offer(const DeviceMove& send
     }
     note.memory = memory->handle;
     note.offset = memory->offset;
+    shared_.insert(send.data - memory->offset);
     if (after != nullptr) {
       const absl::StatusOr<CudaIpcEvent> event = cuda_.Share(after);
       if (!event.ok()) return event.status();
@@ -141,6 +142,11 @@ absl::StatusOr<CudaEvent*> CudaIpcPath::TakeEvent() {
 
 absl::StatusOr<std::byte*> CudaIpcPath::Allocate(size_t bytes, absl::Time) { return cuda_.MakeMemory(bytes); }
 void CudaIpcPath::Free(std::byte* memory) { freed_.push_back(memory); }
+
+absl::Status CudaIpcPath::Forget(std::byte* base, absl::Time) {
+  if (!shared_.contains(base)) return absl::OkStatus();
+  return absl::FailedPreconditionError("freeing device memory: other ranks have it open until the transport ends");
+}
 
 // After this the ranks say goodbye to each other, so when the path goes nobody has its memory open.
 absl::StatusOr<bool> CudaIpcPath::Finish() {

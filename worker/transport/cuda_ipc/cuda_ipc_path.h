@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "worker/transport/device/device_path.h"
@@ -33,6 +34,7 @@ class CudaIpcPath : public DevicePath {
   absl::StatusOr<bool> Poll() override;
   absl::StatusOr<std::byte*> Allocate(size_t bytes, absl::Time deadline) override;
   void Free(std::byte* memory) override;
+  absl::Status Forget(std::byte* base, absl::Time deadline) override;
   absl::StatusOr<bool> Finish() override;
   void Abort() override;
 
@@ -59,6 +61,7 @@ class CudaIpcPath : public DevicePath {
   std::map<CudaIpcEvent, CudaEvent*> opened_events_;
   std::vector<CudaEvent*> free_events_;
   std::vector<CudaEvent*> retired_events_;  // free after the next Poll: somebody may be about to wait for them
+  std::set<const std::byte*> shared_;       // allocations that messages left from for other processes
   std::vector<std::byte*> freed_;           // others may still have it open
 };
 
