@@ -20,7 +20,7 @@ struct RmsNormArgs {
   float* x = nullptr;            // [rows, cols]
   const void* addend = nullptr;  // [rows, cols] of the kernel's addend type, or null
   const float* gain = nullptr;   // [cols]
-  void* out = nullptr;           // [rows, cols] of the kernel's out type; not x
+  void* out = nullptr;           // [rows, cols] of the kernel's out type; may be x where that is float
   int64_t rows = 0;
   int32_t cols = 0;  // a multiple of 4
   float eps = 0;
@@ -56,6 +56,17 @@ struct DequantiseArgs {
   void* out = nullptr;           // [rows, cols] of the kernel's out type
   int64_t rows = 0;
   int64_t cols = 0;  // a multiple of 4 and of the type's block
+};
+
+// Copies rows, or adds them to what is there. Rows may begin anywhere.
+struct MoveRowsArgs {
+  const float* from = nullptr;  // [rows, cols], rows from_stride elements apart
+  float* to = nullptr;          // the same, to_stride apart
+  int64_t from_stride = 0;
+  int64_t to_stride = 0;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  bool add = false;  // to += from
 };
 
 // The first k of each row by (logit descending, id ascending), which is (probability descending, id ascending). NaN and
