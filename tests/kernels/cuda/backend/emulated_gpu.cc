@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -28,6 +29,13 @@ int NodeCtas(int64_t rows, int32_t heads) {
 }
 
 }  // namespace
+
+void* EmulatedGpu::Allocate(size_t bytes) {
+  void* const p = memory_.Allocate(bytes);
+  const testing::FencedMemory::Opened opened(memory_);
+  std::memset(p, 0xff, bytes);
+  return p;
+}
 
 void EmulatedGpu::Attend(AttentionArgs args, int32_t) {
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();

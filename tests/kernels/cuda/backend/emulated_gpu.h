@@ -14,7 +14,8 @@ class EmulatedGpu : public Gpu {
  public:
   explicit EmulatedGpu(simt::Options options = {}) : options_(options) {}
 
-  void* Allocate(size_t bytes) override { return memory_.Allocate(bytes); }
+  // All ones: NaN until somebody writes.
+  void* Allocate(size_t bytes) override;
   void Free(void* p, size_t bytes) override { memory_.Free(p, bytes); }
   bool Owns(const void* p) const override { return memory_.Owns(p); }
   void Copy(void* to, const void* from, size_t bytes) override { memory_.Copy(to, from, bytes); }
@@ -25,6 +26,8 @@ class EmulatedGpu : public Gpu {
   void Attend(AttentionArgs args, int32_t head_dim) override;
   void Merge(const NodeArgs& left, const NodeArgs& right, int64_t rows, int32_t heads, int32_t head_dim) override;
   void Finish(const NodeArgs& root, const OutputArgs& output, int64_t rows, int32_t heads, int32_t head_dim) override;
+
+  testing::FencedMemory& fenced() { return memory_; }
 
  private:
   testing::FencedMemory memory_;
