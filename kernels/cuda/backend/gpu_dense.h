@@ -7,7 +7,6 @@
 
 #include "absl/status/status.h"
 #include "kernels/cuda/dense/args.h"
-#include "kernels/cuda/dense/lt_matmul.h"
 #include "rondo/tensor_memory.h"
 
 namespace rondo::cuda {

@@ -16,23 +16,6 @@
 
 namespace rondo::cuda {
 
-// Large enough to fill a card with one weight of usual size, small enough that a padded decode step is not absurd.
-inline constexpr int64_t kLtRows = 128;
-
-constexpr int64_t LtPaddedRows(int64_t rows) { return (rows + kLtRows - 1) / kLtRows * kLtRows; }
-
-// y = x * weight^T.
-struct LtMatMulArgs {
-  RowType type = RowType::kBf16;   // of weight and x: bf16 or fp16
-  RowType y_type = RowType::kF32;  // f32, or `type`
-  const void* weight = nullptr;    // [n, k]
-  const void* x = nullptr;         // [LtPaddedRows(rows), k]; the padding is read, its values do not matter
-  void* y = nullptr;               // [LtPaddedRows(rows), n]; the padding is written
-  int64_t rows = 0;
-  int64_t n = 0;  // multiples of 8: rows begin on 16 bytes, as the three pointers do
-  int64_t k = 0;
-};
-
 // One stream at a time: calls share a workspace.
 class LtMatMul {
  public:
