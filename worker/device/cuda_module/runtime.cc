@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/cuda/module.h"
+#include "worker/device/cuda_module/dense.h"
 #include "worker/device/cuda_module/kernels.h"
 
 namespace {
@@ -157,6 +158,7 @@ constexpr rondo_cuda_module_v1 kTable = {
     .attend = kAttend,
     .merge = kMerge,
     .finish = kFinish,
+    .dense = kDense,
 };
 
 }  // namespace
