@@ -1,6 +1,8 @@
 #include "model/decoder/decoder.h"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -52,6 +54,33 @@ absl::Status Decoder::CheckTokens(absl::Span<const int32_t> tokens) const {
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status Decoder::Reserve(int64_t rows) {
+  if (kernels_.memory().is_host()) return absl::OkStatus();
+  const int64_t q_width = int64_t{config_.q_heads} * config_.head_dim;
+  const int64_t kv_width = int64_t{config_.kv_heads} * config_.head_dim;
+  const std::tuple<StagedRows*, int64_t, int64_t> staged[] = {
+      {&hidden_, rows, config_.embedding}, {&cos_, rows, config_.rotated / 2}, {&sin_, rows, config_.rotated / 2},
+      {&q_, kRowBlock, q_width},           {&attended_, kRowBlock, q_width},   {&k_, kRowBlock, kv_width},
+      {&v_, kRowBlock, kv_width},          {&logits_, 1, config_.vocab}};
+  const std::pair<TensorBuffer*, int64_t> blocks[] = {{&normed_, config_.embedding},
+                                                      {&residual_, config_.embedding},
+                                                      {&gate_, config_.feed_forward},
+                                                      {&up_, config_.feed_forward}};
+  bool enough = true;
+  int64_t floats = 0;
+  for (const auto& [buffer, count, width] : staged) {
+    enough = enough && buffer->TryReserve(count, width);
+    floats += count * width;
+  }
+  for (const auto& [buffer, width] : blocks) {
+    enough = enough && buffer->TryGrow(kRowBlock * width * sizeof(float));
+    floats += kRowBlock * width;
+  }
+  if (enough) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("device memory: ", rows, " rows of the prompt need ",
+                                                   floats * sizeof(float), " bytes beside weights, keys and values"));
 }
 
 // Queries, keys and values of `count` rows from `first` on, rotated.

@@ -29,6 +29,10 @@ class Decoder {
   Decoder(const ModelConfig& config, const ModelWeights& weights, const DenseKernels& kernels, ComputeMode mode,
           ThreadPool& pool);
 
+  // Takes the memory of a device that calls of up to `rows` rows need, so that they cannot fail for want of it;
+  // RESOURCE_EXHAUSTED with the bytes. Host memory is taken as rows come.
+  absl::Status Reserve(int64_t rows);
+
   // Runs `tokens`, all of one kind, at the positions of `runs` (as many rows; none is allowed, attention is then still
   // called for every layer) through all layers. `on_layer` is called after each, for progress. INVALID_ARGUMENT naming
   // a token outside the vocabulary, before anything is computed; otherwise attention's error, at the layer where it

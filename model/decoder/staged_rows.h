@@ -27,6 +27,11 @@ class StagedRows {
     width_ = width;
   }
 
+  // Whether a window of that many rows will find its memory; on CPUs it needs none.
+  bool TryReserve(int64_t count, int64_t width) {
+    return memory_.is_host() || window_.TryGrow(count * width * sizeof(float));
+  }
+
   float* host() const { return host_; }
 
   // Where kernels write rows [first, first + count); on a device until the next Window or Fetch.

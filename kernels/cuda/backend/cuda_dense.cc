@@ -3,14 +3,30 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 
 namespace rondo::cuda {
+namespace {
+
+// The decoder's row block, and whole chunks of cuBLASLt.
+constexpr int64_t kUsualRows = 256;
+static_assert(kUsualRows % kLtRows == 0);
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaDense>> CudaDense::Create(GpuDense& gpu, const ModelWeights& weights) {
   absl::StatusOr<DeviceWeights> uploaded = DeviceWeights::Upload(gpu, weights);
   if (!uploaded.ok()) return uploaded.status();
-  return std::unique_ptr<CudaDense>(new CudaDense(gpu, *std::move(uploaded)));
+  std::unique_ptr<CudaDense> dense(new CudaDense(gpu, *std::move(uploaded)));
+  const DeviceWeights& made = dense->weights_;
+  const size_t rounded_bytes = kUsualRows * made.most_cols() * sizeof(uint16_t);
+  const size_t padded_bytes = kLtRows * made.most_outputs() * sizeof(float);
+  if (!dense->rounded_.TryGrow(rounded_bytes) || !dense->padded_.TryGrow(padded_bytes)) {
+    return absl::ResourceExhaustedError(absl::StrCat("beside the weights, products need ", rounded_bytes + padded_bytes,
+                                                     " bytes of GPU memory, and ", gpu.free_bytes(), " are free"));
+  }
+  return dense;
 }
 
 CudaDense::CudaDense(GpuDense& gpu, DeviceWeights weights)

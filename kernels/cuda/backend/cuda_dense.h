@@ -21,7 +21,8 @@ namespace rondo::cuda {
 // One thread at a time. The weights are those of one model.
 class CudaDense final : public DenseKernels {
  public:
-  // Uploads the weights. `gpu` and `weights` outlive this. Errors are DeviceWeights::Upload's.
+  // Uploads the weights and takes scratch for 256 rows at a time. `gpu` and `weights` outlive this. Errors are
+  // DeviceWeights::Upload's.
   static absl::StatusOr<std::unique_ptr<CudaDense>> Create(GpuDense& gpu, const ModelWeights& weights);
 
   std::string_view name() const override { return gpu_.family(); }

@@ -169,7 +169,11 @@ absl::StatusOr<DeviceWeights> DeviceWeights::Upload(GpuDense& gpu, const ModelWe
   for (size_t i = 0; i < wanted.size(); ++i) {
     const Wanted& w = wanted[i];
     DeviceWeight& to = made.weights_[w.view->data];
-    if (w.rounded) to.rounded = reinterpret_cast<const uint16_t*>(at(places[i].rounded));
+    if (w.rounded) {
+      to.rounded = reinterpret_cast<const uint16_t*>(at(places[i].rounded));
+      made.most_cols_ = std::max(made.most_cols_, w.view->cols);
+      made.most_outputs_ = std::max(made.most_outputs_, LtPaddedOutputs(w.view->rows));
+    }
     if (w.packed) to.packed = reinterpret_cast<const uint8_t*>(at(places[i].packed));
     if (w.file) {
       to.file = reinterpret_cast<const uint8_t*>(at(places[i].file));

@@ -34,7 +34,9 @@ class DeviceWeights {
   const DeviceWeight& Of(const WeightView& weight) const;
   const float* Gain(const float* host) const;
 
-  size_t bytes() const { return storage_.bytes(); }
+  // The most columns and the most padded outputs of the weights in bf16.
+  int64_t most_cols() const { return most_cols_; }
+  int64_t most_outputs() const { return most_outputs_; }
 
  private:
   explicit DeviceWeights(TensorMemory& memory) : storage_(memory) {}
@@ -42,6 +44,8 @@ class DeviceWeights {
   TensorBuffer storage_;
   std::unordered_map<const void*, DeviceWeight> weights_;
   std::unordered_map<const float*, const float*> gains_;
+  int64_t most_cols_ = 0;
+  int64_t most_outputs_ = 0;
 };
 
 }  // namespace rondo::cuda

@@ -327,7 +327,7 @@ class UploadTest : public ::testing::Test {
   EmulatedDense dense_{gpu_};
 };
 
-// 26 KiB of codes and scales a thousand weights or so: every number by hand, for Q8_0 with its 34 bytes a block.
+// Every number by hand, for Q8_0 with its 34 bytes a block of 32.
 TEST_F(UploadTest, WeightsThatDoNotFitAreRefusedWithTheNumbers) {
   const SmallModel model(WeightType::kQ8_0);
   constexpr int64_t kLayer = 72 + 8 + 24 + kWidth + 2 * kInner;  // rows of kWidth columns
@@ -348,6 +348,32 @@ TEST_F(UploadTest, WeightsThatDoNotFitAreRefusedWithTheNumbers) {
                                             kLargest, " while they are read), and ", kNeeded - 1, " are free"));
   dense_.set_free_bytes(kNeeded);
   EXPECT_TRUE(Upload(model).ok());
+}
+
+TEST_F(UploadTest, MemoryThatIsGoneByThenIsRefusedToo) {
+  const SmallModel model(WeightType::kQ8_0);
+  ASSERT_TRUE(Upload(model).ok());
+  gpu_.set_memory(size_t{1} << 20);
+  EXPECT_EQ(Upload(model).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(gpu_.used(), 0u);
+}
+
+// 256 rows of the widest weight in bf16, and a chunk of the most outputs in float32.
+TEST_F(UploadTest, ScratchOfProductsIsTakenAtOnce) {
+  const SmallModel model(WeightType::kQ6_K);
+  constexpr size_t kScratch = 256 * kInner * 2 + 128 * kInner * 4;
+  size_t with_scratch = 0;
+  {
+    const auto dense = CudaDense::Create(dense_, model.weights).value();
+    with_scratch = gpu_.used();
+  }
+  // More than what the weights need while they are read.
+  gpu_.set_memory(with_scratch - 1);
+  const absl::Status refused = Upload(model);
+  EXPECT_EQ(refused,
+            absl::ResourceExhaustedError(absl::StrCat("beside the weights, products need ", kScratch,
+                                                      " bytes of GPU memory, and ", uint64_t{1} << 40, " are free")));
+  EXPECT_EQ(gpu_.used(), 0u);
 }
 
 // A tied output is read as the embedding, and multiplied.

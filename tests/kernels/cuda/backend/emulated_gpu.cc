@@ -31,6 +31,10 @@ int NodeCtas(int64_t rows, int32_t heads) {
 }  // namespace
 
 void* EmulatedGpu::Allocate(size_t bytes) {
+  if ((used_ += bytes) > most_) {
+    used_ -= bytes;
+    return nullptr;
+  }
   void* const p = memory_.Allocate(bytes);
   const testing::FencedMemory::Opened opened(memory_);
   std::memset(p, 0xff, bytes);

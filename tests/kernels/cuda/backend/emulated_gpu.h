@@ -2,6 +2,9 @@
 // of the backend and of rings on GPUs.
 #pragma once
 
+#include <atomic>
+#include <limits>
+
 #include "kernels/cuda/backend/gpu.h"
 #include "tests/testing/fenced_memory.h"
 #include "tests/testing/simt/options.h"
@@ -16,7 +19,10 @@ class EmulatedGpu : public Gpu {
 
   // All ones: NaN until somebody writes.
   void* Allocate(size_t bytes) override;
-  void Free(void* p, size_t bytes) override { memory_.Free(p, bytes); }
+  void Free(void* p, size_t bytes) override {
+    used_ -= bytes;
+    memory_.Free(p, bytes);
+  }
   bool Owns(const void* p) const override { return memory_.Owns(p); }
   void Copy(void* to, const void* from, size_t bytes) override { memory_.Copy(to, from, bytes); }
 
@@ -29,8 +35,14 @@ class EmulatedGpu : public Gpu {
 
   testing::FencedMemory& fenced() { return memory_; }
 
+  size_t used() const { return used_; }
+  // Allocate finds no more than that many bytes from now on.
+  void set_memory(size_t bytes) { most_ = bytes; }
+
  private:
   testing::FencedMemory memory_;
+  std::atomic<size_t> used_{0};
+  std::atomic<size_t> most_{std::numeric_limits<size_t>::max()};
   simt::Options options_;
 };
 

@@ -3,13 +3,17 @@
 // runtime and cuBLASLt.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/check.h"
 #include "kernels/cuda/backend/cuda_attention.h"
 #include "kernels/cuda/backend/cuda_dense.h"
+#include "model/decoder/decoder.h"
 #include "tests/kernels/cuda/backend/emulated_dense.h"
 #include "tests/kernels/cuda/backend/emulated_gpu.h"
 #include "tests/testing/staged_transport.h"
@@ -120,11 +124,72 @@ TEST(ModelOnGpusTest, LogitsAreThoseOfTheReference) {
         error += std::pow(logits[step][i] - exact[step][i], 2);
         norm += std::pow(exact[step][i], 2);
       }
-      std::fprintf(stderr, "step %zu: %g\n", step, std::sqrt(error / norm));
       // Each operand of a product is rounded by up to 2^-9 of itself, and errors of a few products in a row add up.
       EXPECT_LT(std::sqrt(error / norm), 0.01) << step;
     }
   }
+}
+
+// Answers every query with the same row.
+class NoAttention : public Attention {
+ public:
+  absl::Status Run(int32_t, absl::Span<const PositionRun> runs, const float*, const float*, const float*,
+                   float* out) override {
+    std::fill_n(out, TotalRows(runs) * 128, 0.5f);
+    return absl::OkStatus();
+  }
+};
+
+// What a step of decode costs in launches, beside attention: docs/GPU.md has the number.
+TEST(ModelOnGpusTest, ADecodeStepIsThirteenLaunchesALayer) {
+  Rank rank(Model(false));
+  const LoadedModel& model = *Model(false).model;
+  ThreadPool pool(1);
+  Decoder decoder(model.config, model.weights, *rank.dense, ComputeMode::kBf16, pool);
+  NoAttention attention;
+  std::vector<float> hidden(model.config.embedding), logits(model.config.vocab);
+  rank.emulated.TakeLaunches();
+  const int64_t copies = rank.gpu.fenced().copies();
+  ASSERT_TRUE(
+      decoder.Forward(RowKind::kDrawn, {7}, {PositionRun{5, 6}}, attention, hidden.data(), [](int32_t) {}).ok());
+  std::map<std::string, int> expected = {{"norm", 2}, {"few rows", 7}, {"rope", 2}, {"gate", 1}, {"add", 1}};
+  expected["lookup"] = 1;
+  expected["norm"] += 1;  // after the last layer
+  EXPECT_EQ(rank.emulated.TakeLaunches(), expected);
+  // q, k, v and attended rows; once a step the id, cosines, sines and the hidden row.
+  EXPECT_EQ(rank.gpu.fenced().copies() - copies, 4 + 4);
+  decoder.Logits(hidden.data(), 1, logits.data());
+  EXPECT_EQ(rank.emulated.TakeLaunches(), (std::map<std::string, int>{{"few rows", 1}}));
+}
+
+// A rank's memory decides whether a job begins, on all ranks alike; those that fit go on.
+TEST(ModelOnGpusTest, RowsThatDoNotFitEndTheirJobAlone) {
+  const TestModel& model = Model(false);
+  Rank first(model), second(model);
+  // Room for the keys and values of 10,000 tokens (256 bytes each) and as many twice on their way round the ring, not
+  // for rows beside them (384 bytes each, and angles).
+  second.gpu.set_memory(second.gpu.used() + (size_t{9} << 20));
+  SessionOptions options;
+  options.world = 2;
+  options.compute = ComputeMode::kBf16;
+  options.kv_type = KvType::kBf16;
+  options.kernels = {{first.attention.name(), &first.attention, first.dense.get()},
+                     {second.attention.name(), &second.attention, second.dense.get()}};
+  options.decorate = [&](int rank, Transport& inner) {
+    return std::make_unique<StagedTransport>(inner, rank == 0 ? first.gpu : second.gpu);
+  };
+  SessionGroup group(model, options);
+  std::vector<StartJob> jobs = Jobs();
+  jobs[0].prompt = RandomPrompt(20000, 6);
+  const absl::StatusOr<JobRecord> large = group.RunJob(jobs[0]);
+  ASSERT_TRUE(large.ok()) << large.status();
+  EXPECT_EQ(large->result.error.code(), absl::StatusCode::kResourceExhausted) << large->result.error;
+  EXPECT_NE(std::string(large->result.error.message()).find("rank 1 could not start the job: device memory: "),
+            std::string::npos)
+      << large->result.error;
+  const absl::StatusOr<JobRecord> small = group.RunJob(jobs[1]);
+  ASSERT_TRUE(small.ok()) << small.status();
+  EXPECT_EQ(small->result.finish_reason, "length");
 }
 
 }  // namespace
