@@ -30,7 +30,7 @@ struct Wanted {
   }
   size_t packed_bytes() const {
     if (!packed) return 0;
-    return PackedBytes(view->type, static_cast<int32_t>(view->rows), static_cast<int32_t>(view->cols));
+    return PackedWeightBytes(view->type, static_cast<int32_t>(view->rows), static_cast<int32_t>(view->cols));
   }
 };
 

@@ -36,7 +36,8 @@ int64_t TopKScratchBytes(int64_t rows, int32_t count, int32_t k);
 std::string LaunchTopK(const float* logits /* [rows, count] */, int64_t rows, int32_t count, int32_t k, void* scratch,
                        uint64_t* ranks_out, void* stream);
 
-// Types that CanPack: Q4_1, Q8_0, Q4_K. The next too.
+// Types that CanPack: Q4_1, Q8_0, Q4_K.
+int64_t PackedBytes(WeightType type, int32_t rows, int32_t cols);
 std::string LaunchPackWeight(const PackArgs& args, WeightType type, void* stream);
 
 // x is float or bf16. Its bits differ from those of LtMatMul for the same row: which of the two serves a row must

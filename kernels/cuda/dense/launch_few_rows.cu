@@ -7,6 +7,8 @@
 #include "kernels/cuda/dense/pack_weight.cuh"
 
 namespace rondo::cuda {
+int64_t PackedBytes(WeightType type, int32_t rows, int32_t cols) { return PackedWeightBytes(type, rows, cols); }
+
 std::string LaunchPackWeight(const PackArgs& args, WeightType type, void* stream) {
   return WithPackedType(type, [&]<WeightType kType>() {
     RONDO_CHECK(args.cols % WeightBlock<kType>::kElements == 0);

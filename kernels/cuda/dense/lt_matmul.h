@@ -24,7 +24,9 @@ class LtMatMul {
   virtual ~LtMatMul() = default;
 
   // Chooses the algorithm of a shape, so that Run cannot fail for want of one: INTERNAL and UNIMPLEMENTED as there.
-  virtual absl::Status Prepare(RowType type, RowType y_type, int64_t n, int64_t k) = 0;
+  virtual absl::Status Prepare(RowType /*type*/, RowType /*y_type*/, int64_t /*n*/, int64_t /*k*/) {
+    return absl::OkStatus();
+  }
 
   // Puts the product on the stream (a cudaStream_t). INVALID_ARGUMENT naming field and value; INTERNAL with the
   // library's words; UNIMPLEMENTED where it has no algorithm for the shape. The first call of a shape must not be

@@ -87,7 +87,7 @@ auto WithPackedType(WeightType type, F f) {
   }
 }
 
-inline int64_t PackedBytes(WeightType type, int32_t rows, int32_t cols) {
+inline int64_t PackedWeightBytes(WeightType type, int32_t rows, int32_t cols) {
   return WithPackedType(type, [&]<WeightType kType>() { return PackedWeight<kType>(rows, cols).bytes(); });
 }
 

@@ -4,7 +4,6 @@
 
 #include "kernels/cuda/dense/launch.h"
 #include "kernels/cuda/dense/lt_matmul.h"
-#include "kernels/cuda/dense/packed_weight.h"
 #include "tests/kernels/cuda/dense/card.h"
 #include "tests/kernels/dense/weights.h"
 #include "tests/testing/simt/small_floats.h"
