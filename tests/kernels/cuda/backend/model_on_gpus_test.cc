@@ -168,7 +168,7 @@ TEST(ModelOnGpusTest, RowsThatDoNotFitEndTheirJobAlone) {
   Rank first(model), second(model);
   // Room for the keys and values of 10,000 tokens (256 bytes each) and as many twice on their way round the ring, not
   // for rows beside them (384 bytes each, and angles).
-  second.gpu.set_memory(second.gpu.used() + (size_t{9} << 20));
+  second.gpu.set_memory(second.gpu.used() + (size_t{10} << 20));
   SessionOptions options;
   options.world = 2;
   options.compute = ComputeMode::kBf16;
