@@ -35,6 +35,8 @@ class Host : public TensorMemory {
 
 }  // namespace
 
+TensorMemory& TensorMemory::staging() { return HostMemory(); }
+
 TensorMemory& HostMemory() {
   static Host memory;
   return memory;

@@ -267,9 +267,9 @@ void AddPlanCommand(CLI::App& app, RunCommand* run) {
       ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(false));
   command->add_option("--kv-type", o->kv_type, "f32 or bf16")->type_name("TYPE")->check(CLI::IsMember({"f32", "bf16"}));
-  command->add_option("--compute", o->compute, "f32 or q8, when measured")
+  command->add_option("--compute", o->compute, "f32 or q8, on GPUs bf16, when measured")
       ->type_name("MODE")
-      ->check(CLI::IsMember({"f32", "q8"}));
+      ->check(CLI::IsMember({"f32", "q8", "bf16"}));
   command->add_option("--threads", o->threads, "Threads of each rank, when measured")
       ->type_name("T")
       ->check(CLI::Range(1, 1024));

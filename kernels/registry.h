@@ -18,8 +18,8 @@ struct KernelSet {
   const DenseKernels* dense = nullptr;
 };
 
-// Which sets may meet in one ring: all of a family give the same bits. sm80+cpu, sm90+cpu, ...: attention
-// on GPUs of that capability, all else on CPUs; generations of tensor cores differ in bits.
+// Which sets may meet in one ring: all of a family give the same bits. sm80, sm90, ...: GPUs of that capability;
+// generations of tensor cores differ in bits.
 inline std::string_view KernelFamily(std::string_view name) {
   return name == "ref" || name.substr(0, 2) == "sm" ? name : "cpu";
 }

@@ -16,9 +16,11 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "kernels/cuda/backend/cuda_attention.h"
+#include "kernels/cuda/backend/cuda_dense.h"
 #include "model/gguf/llama_loader.h"
 #include "worker/device/choose_device.h"
 #include "worker/device/gpu_transport.h"
+#include "worker/device/module_dense.h"
 #include "worker/device/module_gpu.h"
 #include "worker/device/probe.h"
 #include "worker/measure/measure.h"
@@ -63,12 +65,18 @@ struct Place {
   std::unique_ptr<CudaApi> cuda;  // null on the CPU, as the next two
   std::unique_ptr<ModuleGpu> gpu;
   std::unique_ptr<cuda::CudaAttention> attention;
+  std::unique_ptr<ModuleDense> dense_gpu;  // null without a model, as the next
+  std::unique_ptr<cuda::CudaDense> dense;
+  const rondo_cuda_module_v1* module = nullptr;
 };
 
 absl::StatusOr<Place> ChoosePlace(const WorkerOptions& o, const std::optional<MpiLaunch>& launch) {
   RankPlace rank{.local_rank = 0, .local_size = o.ranks, .world = o.ranks};
   if (launch) rank = {.local_rank = launch->local_rank, .local_size = launch->local_size, .world = launch->world};
   DeviceRequest request = o.device;
+  if (!o.model.empty() && !o.compute.empty() && o.compute != Name(ComputeMode::kBf16)) {
+    request.cpu_for = absl::StrCat("--compute ", o.compute);
+  }
   const bool threads = o.transport == TransportKind::kLoopback;
   if (threads && request.kind == DeviceRequest::Kind::kAuto) request.kind = DeviceRequest::Kind::kCpu;
   OpenedModule module;
@@ -84,8 +92,11 @@ absl::StatusOr<Place> ChoosePlace(const WorkerOptions& o, const std::optional<Mp
   // Once a machine, whatever the number of its ranks.
   if (rank.local_rank == 0 && !device->why.empty()) LogInfo("on the CPU: ", device->why);
   if (!transport->why.empty()) LogInfo("transport ", Name(transport->kind), ": ", transport->why);
-  Place place{*std::move(device), transport->kind, nullptr, nullptr, nullptr};
+  Place place;
+  place.device = *std::move(device);
+  place.transport = transport->kind;
   if (!place.device.cuda) return place;
+  place.module = module.table;
   place.cuda = MakeModuleCuda(module.table);
   absl::StatusOr<std::unique_ptr<ModuleGpu>> gpu = ModuleGpu::Create(module.table, place.device.index);
   if (!gpu.ok()) return gpu.status();
@@ -117,18 +128,31 @@ absl::Status LoadModelFile(const WorkerOptions& o, Shared& shared) {
   return absl::OkStatus();
 }
 
-// Attention on the GPU, everything else on the CPU: keys and values lie in the GPU's memory, in bf16.
-void ComputeOn(const Place& place, const WorkerOptions& o, Shared& shared) {
+// Weights, keys and values in the GPU's memory, in bf16; on the CPU what has no rows: tokens, sampling, the ring.
+absl::Status ComputeOnGpu(Place& place, const WorkerOptions& o, Shared& shared) {
   WorkerContext& context = shared.context;
   context.kernels.name = place.attention->name();
   context.kernels.attention = place.attention.get();
   RONDO_CHECK(LeafLevelOf(KernelFamily(context.kernels.name)) == place.attention->leaf_level());
   if (o.kv_type.empty()) context.kv_type = KvType::kBf16;
-  if (o.kv_memory_bytes > 0) return;
+  if (context.model != nullptr) {
+    absl::StatusOr<std::unique_ptr<ModuleDense>> gpu = ModuleDense::Create(place.module, *place.gpu);
+    if (!gpu.ok()) return gpu.status();
+    place.dense_gpu = *std::move(gpu);
+    absl::StatusOr<std::unique_ptr<cuda::CudaDense>> dense =
+        cuda::CudaDense::Create(*place.dense_gpu, context.model->weights);
+    if (!dense.ok()) return dense.status();
+    place.dense = *std::move(dense);
+    context.kernels.dense = place.dense.get();
+    shared.identity.libraries = place.dense_gpu->library();
+  }
+  // Of what the weights left; the rest is for rows and nodes.
+  if (o.kv_memory_bytes > 0) return absl::OkStatus();
   shared.identity.kv_memory_bytes = context.kv_memory_bytes = place.gpu->free_bytes() / 2;
+  return absl::OkStatus();
 }
 
-absl::StatusOr<Shared> Load(const WorkerOptions& o, int local_ranks) {
+absl::StatusOr<Shared> Load(const WorkerOptions& o, const DeviceChoice& device, int local_ranks) {
   Shared shared;
   WorkerContext& context = shared.context;
   if (!o.model.empty()) {
@@ -137,9 +161,15 @@ absl::StatusOr<Shared> Load(const WorkerOptions& o, int local_ranks) {
   absl::StatusOr<KernelSet> kernels = SelectKernels(o.kernels);
   if (!kernels.ok()) return kernels.status();
   context.kernels = *kernels;
-  const bool quantised = context.model != nullptr && context.model->config.quantised;
-  context.compute = ParseComputeMode(o.compute).value_or(quantised ? ComputeMode::kQ8 : ComputeMode::kF32);
-  context.kv_type = ParseKvType(o.kv_type).value_or(context.compute == ComputeMode::kQ8 ? KvType::kBf16 : KvType::kF32);
+  if (context.model != nullptr) {
+    const absl::StatusOr<ComputeMode> compute = ChooseCompute(o.compute, device, context.model->config.quantised);
+    if (!compute.ok()) return compute.status();
+    context.compute = *compute;
+  } else {
+    context.compute = ParseComputeMode(o.compute).value_or(ComputeMode::kF32);
+  }
+  context.kv_type =
+      ParseKvType(o.kv_type).value_or(context.compute == ComputeMode::kF32 ? KvType::kF32 : KvType::kBf16);
   context.prefill_chunk = o.prefill_chunk_tokens;
   context.strategy = o.strategy;
 
@@ -277,11 +307,13 @@ int Main(int argc, char** argv) {
   const bool threads = options.transport == TransportKind::kLoopback;
   const int local_ranks = threads ? options.ranks : (launch ? launch->local_size : 1);
   if (!threads && launch) SetLogRole(absl::StrCat("worker ", launch->rank));
-  const absl::StatusOr<Place> place = ChoosePlace(options, threads ? std::nullopt : launch);
+  absl::StatusOr<Place> place = ChoosePlace(options, threads ? std::nullopt : launch);
   if (!place.ok()) return Fail(place.status());
-  absl::StatusOr<Shared> shared = Load(options, local_ranks);
+  absl::StatusOr<Shared> shared = Load(options, place->device, local_ranks);
   if (!shared.ok()) return Fail(shared.status());
-  if (place->attention != nullptr) ComputeOn(*place, options, *shared);
+  if (place->attention != nullptr) {
+    if (absl::Status ready = ComputeOnGpu(*place, options, *shared); !ready.ok()) return Fail(ready);
+  }
   shared->identity.transport = Name(place->transport);
   if (threads) return RunLoopback(options, *std::move(shared));
 #if RONDO_HAVE_MPI

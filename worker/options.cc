@@ -67,8 +67,10 @@ int ParseWorkerOptions(int argc, char** argv, WorkerOptions* options) {
       ->check(CLI::Range(1, 1024));
   app.add_option("--kernels", o.kernels, "portable, avx2, avx512 or ref; default: the fastest this CPU has")
       ->check(CheckKernels);
-  app.add_option("--compute", o.compute, "f32, or q8 (int8 activations; the default for quantised weights)")
-      ->check(CLI::IsMember({"f32", "q8"}));
+  app.add_option("--compute", o.compute,
+                 "On CPUs f32, or q8 (int8 activations; the default for quantised weights); on GPUs bf16 (weights and "
+                 "activations in bf16, float32 sums)")
+      ->check(CLI::IsMember({"f32", "q8", "bf16"}));
   app.add_option("--kv-type", o.kv_type,
                  "How keys and values are kept: f32 or bf16; default: bf16 with q8, f32 with f32")
       ->check(CLI::IsMember({"f32", "bf16"}));

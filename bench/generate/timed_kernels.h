@@ -14,7 +14,7 @@ enum class KernelKind { kMatMul, kPrepare, kAttend, kMergeFinish, kNorm, kRope, 
 inline constexpr std::string_view kKernelKindNames[] = {
     "matmul", "quantise activations", "attend", "merge, finish", "norm", "rope", "activation", "add"};
 
-// Wall seconds by kind, as the calling thread sees them. DequantiseRow runs on pool threads and is not timed.
+// Wall seconds by kind, as the calling thread sees them. Dequantised rows are not timed.
 struct KernelTimes {
   std::array<double, static_cast<size_t>(KernelKind::kCount)> seconds{};
 
@@ -40,6 +40,10 @@ class TimedDense : public DenseKernels {
   }
   void DequantiseRow(const WeightView& weight, int64_t row, float* out) const override {
     kernels_.DequantiseRow(weight, row, out);
+  }
+  void DequantiseRows(const WeightView& weight, const int32_t* ids, int64_t count, float* out,
+                      ThreadPool& pool) const override {
+    kernels_.DequantiseRows(weight, ids, count, out, pool);
   }
   void RmsNorm(const float* x, const float* gain, float eps, int64_t count, int64_t cols, float* y,
                ThreadPool& pool) const override {

@@ -47,6 +47,7 @@ absl::Status CheckAgree(const RankHello& a, const RankHello& b) {
   if (fa.compute != fb.compute) return differ("compute mode", fa.compute, fb.compute);
   if (fa.kv_type != fb.kv_type) return differ("KV type", fa.kv_type, fb.kv_type);
   if (fa.kernel_family != fb.kernel_family) return differ("kernel family", fa.kernel_family, fb.kernel_family);
+  if (fa.libraries != fb.libraries) return differ("library", fa.libraries, fb.libraries);
   if (fa.prefill_chunk != fb.prefill_chunk) return differ("prefill chunk", fa.prefill_chunk, fb.prefill_chunk);
   if (fa.kv_bytes_per_token != fb.kv_bytes_per_token) {
     return differ("KV bytes per token", fa.kv_bytes_per_token, fb.kv_bytes_per_token);
@@ -78,7 +79,8 @@ GroupInfo Describe(const Membership::Group& group) {
 }  // namespace
 
 std::string BitsKey(const Fingerprint& f) {
-  return absl::StrCat(f.model_sha256, "/", f.compute, "/", f.kv_type, "/", f.kernel_family);
+  return absl::StrCat(f.model_sha256, "/", f.compute, "/", f.kv_type, "/", f.kernel_family,
+                      f.libraries.empty() ? "" : "/", f.libraries);
 }
 
 MembershipActions Membership::Join(ConnectionId connection, const RankHello& hello, bool model_known, TimeUs now) {

@@ -24,6 +24,7 @@ struct Fingerprint {
   std::string kernel_family;
   int64_t prefill_chunk = 0;
   uint64_t kv_bytes_per_token = 0;
+  std::string libraries = {};  // whose versions the bits depend on, e.g. "cuBLASLt 13.1.0"; empty: none
 };
 
 struct RankHello {

@@ -23,7 +23,8 @@ RankHello FromProto(const v1::Hello& from) {
                        f.kv_type(),
                        f.kernel_family(),
                        f.prefill_chunk(),
-                       f.kv_block_bytes_per_token()};
+                       f.kv_block_bytes_per_token(),
+                       f.libraries()};
   hello.host = from.host();
   hello.pid = from.pid();
   hello.kernels = from.kernels();

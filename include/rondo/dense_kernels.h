@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "rondo/compute.h"
+#include "rondo/tensor_memory.h"
 
 namespace rondo {
 
@@ -71,7 +72,10 @@ enum class GateKind : uint8_t { kSilu, kGeluTanh };
 class DenseKernels {
  public:
   virtual ~DenseKernels() = default;
-  virtual std::string_view name() const = 0;  // ref, portable, avx2, avx512
+  virtual std::string_view name() const = 0;  // ref, portable, avx2, avx512; sm80, sm90, ...
+
+  // Where all float pointers below point but the gains, which are the model's own. It outlives the kernels.
+  virtual TensorMemory& memory() const { return HostMemory(); }
 
   virtual void PrepareRows(ComputeMode mode, const float* x, int64_t count, int64_t cols, ActivationRows* rows,
                            ThreadPool& pool) const = 0;
@@ -84,7 +88,11 @@ class DenseKernels {
   // One row of a weight as float32 (embedding lookup): ggml's formulas, each operation rounded.
   virtual void DequantiseRow(const WeightView& weight, int64_t row, float* out /* [cols] */) const = 0;
 
-  // y = x / sqrt(mean(x^2) + eps) * gain. y may be x. Sums run in sixteen fixed lanes and one fixed fold.
+  // The rows that `ids` name.
+  virtual void DequantiseRows(const WeightView& weight, const int32_t* ids /* [count], host memory */, int64_t count,
+                              float* out /* [count, cols] */, ThreadPool& pool) const = 0;
+
+  // y = x / sqrt(mean(x^2) + eps) * gain. y may be x. On CPUs sums run in sixteen fixed lanes and one fixed fold.
   virtual void RmsNorm(const float* x, const float* gain, float eps, int64_t count, int64_t cols, float* y,
                        ThreadPool& pool) const = 0;
 
@@ -99,6 +107,13 @@ class DenseKernels {
 
   // x += y.
   virtual void Add(float* x, const float* y, int64_t elements, ThreadPool& pool) const = 0;
+
+  // Add, then RmsNorm of x: one pass over memory where kernels can, and the same bits.
+  virtual void AddRmsNorm(float* x, const float* addend, const float* gain, float eps, int64_t count, int64_t cols,
+                          float* y /* not x */, ThreadPool& pool) const {
+    Add(x, addend, count * cols, pool);
+    RmsNorm(x, gain, eps, count, cols, y, pool);
+  }
 };
 
 }  // namespace rondo

@@ -16,6 +16,9 @@ class TensorMemory {
   virtual void* Allocate(size_t bytes) = 0;
   virtual void Free(void* p, size_t bytes) = 0;
 
+  // Host memory that Copy is quickest with.
+  virtual TensorMemory& staging();
+
   // Whether programs may read and write it as they do any memory.
   virtual bool is_host() const = 0;
   // Whether `p` points into something allocated here; of host memory always true.

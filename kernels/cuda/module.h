@@ -11,6 +11,7 @@
 
 #include "kernels/cuda/attention/args.h"
 #include "kernels/cuda/attention/decode_args.h"
+#include "kernels/cuda/dense/args.h"
 
 extern "C" {
 
@@ -23,6 +24,25 @@ struct rondo_cuda_device_v1 {
   int32_t capability;  // 90 for 9.0
   int32_t multiprocessors;
   uint64_t memory_bytes;
+};
+
+// The kernels of kernels/cuda/dense/launch.h over float32 rows, and its LtMatMul of bf16 with float32 results, launched
+// on the stream; all null in a module without. Each returns null, or words that stay until the thread's next call.
+struct rondo_cuda_dense_v1 {
+  const char* (*rms_norm)(const rondo::cuda::RmsNormArgs* args, void* stream);
+  const char* (*rope)(const rondo::cuda::RopeArgs* args, rondo::RopePairing pairing, void* stream);
+  const char* (*gated_activation)(const rondo::cuda::GatedActivationArgs* args, rondo::GateKind kind, void* stream);
+  const char* (*move_rows)(const rondo::cuda::MoveRowsArgs* args, void* stream);
+  const char* (*dequantise)(const rondo::cuda::DequantiseArgs* args, rondo::WeightType type, rondo::cuda::RowType out,
+                            void* stream);
+  const char* (*pack_weight)(const rondo::cuda::PackArgs* args, rondo::WeightType type, void* stream);
+  const char* (*matmul_few_rows)(const rondo::cuda::MatMulFewRowsArgs* args, rondo::WeightType type, void* stream);
+
+  uint64_t (*lt_version)(void);         // of the cuBLASLt that was loaded: 130100 for 13.1.0
+  const char* (*lt_create)(void** lt);  // on the thread's device
+  void (*lt_destroy)(void* lt);
+  const char* (*lt_prepare)(void* lt, int64_t n, int64_t k);
+  const char* (*lt_matmul)(void* lt, const rondo::cuda::LtMatMulArgs* args, void* stream);
 };
 
 struct rondo_cuda_module_v1 {
@@ -75,6 +95,7 @@ struct rondo_cuda_module_v1 {
   const char* (*decode)(int32_t head_dim, const rondo::cuda::DecodeArgs* args, int64_t items, void* stream);
   // What device memory was allocated with the piece at `memory`.
   int (*memory_allocation)(const void* memory, void** base, uint64_t* bytes);
+  struct rondo_cuda_dense_v1 dense;
 };
 
 // What RONDO_CUDA_MODULE_SYMBOL names. The table lives as long as the module.

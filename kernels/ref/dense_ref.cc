@@ -51,6 +51,11 @@ void DenseRef::DequantiseRow(const WeightView& weight, int64_t row, float* out) 
   PortableDense()->DequantiseRow(weight, row, out);
 }
 
+void DenseRef::DequantiseRows(const WeightView& weight, const int32_t* ids, int64_t count, float* out,
+                              ThreadPool& pool) const {
+  pool.Run(count, [&](int64_t i, int) { DequantiseRow(weight, ids[i], out + i * weight.cols); });
+}
+
 void DenseRef::RmsNorm(const float* x, const float* gain, float eps, int64_t count, int64_t cols, float* y,
                        ThreadPool& pool) const {
   pool.Run(count, [&](int64_t row, int) {

@@ -7,8 +7,8 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "base/aligned.h"
 #include "kernels/rope_table.h"
+#include "model/decoder/staged_rows.h"
 #include "rondo/attention.h"
 #include "rondo/dense_kernels.h"
 #include "rondo/model.h"
@@ -18,14 +18,20 @@ namespace rondo {
 class ThreadPool;
 
 // Holds no sequence: keys and values live in the Attention, the residual stream in the caller's `hidden`. Every row is
-// computed from its token, its position and what Attention returns, so its bits do not depend on the rows beside it.
-// Scratch grows with the most rows of any call (q, k, v and attended rows, 4 * (2 * q + 2 * kv width) bytes a row, plus
-// one row block of the feed-forward); later calls allocate nothing. One thread at a time.
+// computed from its token, its kind, its position and what Attention returns, so its bits do not depend on the rows
+// beside it. Scratch grows with the most rows of any call (q, k, v and attended rows, 4 * (2 * q + 2 * kv width) bytes
+// a row, plus one row block of the feed-forward); later calls allocate nothing. Where the kernels compute on a device,
+// the residual stream lies there during a call, with a row block of everything else; q, k, v and attended rows are
+// copied, for attention takes and gives host memory. One thread at a time.
 class Decoder {
  public:
   // All must outlive the decoder.
   Decoder(const ModelConfig& config, const ModelWeights& weights, const DenseKernels& kernels, ComputeMode mode,
           ThreadPool& pool);
+
+  // Takes the memory of a device that calls of up to `rows` rows need, so that they cannot fail for want of it;
+  // RESOURCE_EXHAUSTED with the bytes. Host memory is taken as rows come.
+  absl::Status Reserve(int64_t rows);
 
   // Runs `tokens`, all of one kind, at the positions of `runs` (as many rows; none is allowed, attention is then still
   // called for every layer) through all layers. `on_layer` is called after each, for progress. INVALID_ARGUMENT naming
@@ -41,9 +47,10 @@ class Decoder {
 
  private:
   absl::Status CheckTokens(absl::Span<const int32_t> tokens) const;
-  void Project(const LayerWeights& layer, const float* hidden, int64_t first, int64_t count);
-  void AddAttended(const LayerWeights& layer, float* hidden, int64_t first, int64_t count);
-  void AddFeedForward(const LayerWeights& layer, float* hidden, int64_t count);
+  // hidden, cos, sin: of the block's first row, where the kernels compute.
+  void Project(const LayerWeights& layer, const float* hidden, const float* cos, const float* sin, int64_t first,
+               int64_t count);
+  void AddAttendedAndFeedForward(const LayerWeights& layer, float* hidden, int64_t first, int64_t count);
 
   const ModelConfig& config_;
   const ModelWeights& weights_;
@@ -52,10 +59,11 @@ class Decoder {
   ThreadPool& pool_;
   const RopeTable rope_;
 
-  // Whole call: [rows, ...].
-  Scratch<float> cos_, sin_, q_, k_, v_, attended_;
-  // One row block.
-  Scratch<float> normed_, residual_, gate_, up_;
+  // Whole call: [rows, ...], hidden_ over the caller's.
+  StagedRows cos_, sin_, q_, k_, v_, attended_, hidden_;
+  StagedRows logits_;
+  // One row block, in the kernels' memory.
+  TensorBuffer normed_, residual_, gate_, up_;
   ActivationRows embedding_rows_, attended_rows_, feed_forward_rows_;
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 TEST_F(ServerTest, RanksThatDisagreeAreRefusedWithBothValues) {
   StartServer();
-  for (const char* field : {"version", "model_sha256", "compute", "kv_type", "kernel_family"}) {
+  for (const char* field : {"version", "model_sha256", "compute", "kv_type", "kernel_family", "libraries"}) {
     auto a = Rank(MakeHello(field, 0, 2));
     v1::Hello hello = MakeHello(field, 1, 2);
     v1::Fingerprint* f = hello.mutable_fingerprint();

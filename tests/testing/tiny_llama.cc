@@ -11,7 +11,6 @@
 namespace rondo {
 namespace {
 
-constexpr int kQHeads = 9, kKvHeads = 3, kHeadDim = 8;
 const char* const kControl[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
 const char* const kMerges[] = {"t h", "th e", "i n", "a n",  "e r",  "o n", "r e", "e n", "a t", "o u", "o r",
                                "i s", "i t",  "e s", "an d", "in g", "l l", "s t", "o f", "t o", "h e", "w h"};
@@ -81,6 +80,12 @@ class Builder {
     for (float& value : values) value = random_.Normal() * deviation;
     std::fill(values.end() - static_cast<ptrdiff_t>(zero_rows) * cols, values.end(), 0.0f);
     const std::vector<uint64_t> dims = {static_cast<uint64_t>(cols), static_cast<uint64_t>(rows)};
+    if (quantised == WeightType::kF16) {
+      std::string halves;
+      for (const float value : values) halves += LittleEndian(ToHalf(value));
+      file.Tensor(name, dims, quantised, std::move(halves));
+      return;
+    }
     if (!options_.quantised || cols % 32 != 0) {
       file.F32Tensor(name, dims, values);
       return;
@@ -118,11 +123,11 @@ absl::Status WriteTinyLlama(const std::string& path, const TinyLlamaOptions& opt
       .U32("llama.embedding_length", embedding)
       .U32("llama.block_count", options.layers)
       .U32("llama.feed_forward_length", inner)
-      .U32("llama.attention.head_count", kQHeads)
-      .U32("llama.attention.head_count_kv", kKvHeads)
-      .U32("llama.attention.key_length", kHeadDim)
-      .U32("llama.attention.value_length", kHeadDim)
-      .U32("llama.rope.dimension_count", kHeadDim)
+      .U32("llama.attention.head_count", options.q_heads)
+      .U32("llama.attention.head_count_kv", options.kv_heads)
+      .U32("llama.attention.key_length", options.head_dim)
+      .U32("llama.attention.value_length", options.head_dim)
+      .U32("llama.rope.dimension_count", options.head_dim)
       .F32("llama.rope.freq_base", 10000)
       .F32("llama.attention.layer_norm_rms_epsilon", 1e-5f)
       .ByteVocabulary({std::begin(kMerges), std::end(kMerges)}, {std::begin(kControl), std::end(kControl)})
@@ -131,22 +136,23 @@ absl::Status WriteTinyLlama(const std::string& path, const TinyLlamaOptions& opt
       .Bool("tokenizer.ggml.add_bos_token", false)
       .String("tokenizer.chat_template", kChatTemplate);
   constexpr WeightType kFine = WeightType::kQ8_0, kCoarse = WeightType::kQ4_1;
+  const WeightType half_or_fine = options.half ? WeightType::kF16 : kFine;
   // Gains: queries and keys large enough that attention picks some keys over others.
   builder.Matrix("token_embd.weight", vocab, embedding, std::sqrt(static_cast<float>(embedding)), kFine);
   for (int i = 0; i < options.layers; ++i) {
     const std::string layer = absl::StrCat("blk.", i, ".");
     builder.Gain(layer + "attn_norm.weight", embedding);
-    builder.Matrix(layer + "attn_q.weight", kQHeads * kHeadDim, embedding, 1.5f, kCoarse);
-    builder.Matrix(layer + "attn_k.weight", kKvHeads * kHeadDim, embedding, 1.5f, kCoarse);
-    builder.Matrix(layer + "attn_v.weight", kKvHeads * kHeadDim, embedding, 1, kFine);
-    builder.Matrix(layer + "attn_output.weight", embedding, kQHeads * kHeadDim, 1, kFine);
+    builder.Matrix(layer + "attn_q.weight", options.q_heads * options.head_dim, embedding, 1.5f, kCoarse);
+    builder.Matrix(layer + "attn_k.weight", options.kv_heads * options.head_dim, embedding, 1.5f, kCoarse);
+    builder.Matrix(layer + "attn_v.weight", options.kv_heads * options.head_dim, embedding, 1, half_or_fine);
+    builder.Matrix(layer + "attn_output.weight", embedding, options.q_heads * options.head_dim, 1, kFine);
     builder.Gain(layer + "ffn_norm.weight", embedding);
     builder.Matrix(layer + "ffn_gate.weight", inner, embedding, 1, kCoarse);
     builder.Matrix(layer + "ffn_up.weight", inner, embedding, 1, kCoarse);
-    builder.Matrix(layer + "ffn_down.weight", embedding, inner, 1, kFine);
+    builder.Matrix(layer + "ffn_down.weight", embedding, inner, 1, half_or_fine);
   }
   builder.Gain("output_norm.weight", embedding);
-  builder.Matrix("output.weight", vocab, embedding, 2, kFine, controls);
+  builder.Matrix("output.weight", vocab, embedding, 2, half_or_fine, controls);
   return builder.file.WriteTo(path);
 }
 

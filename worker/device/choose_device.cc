@@ -46,6 +46,11 @@ GpuReason JudgeGpu(const DeviceRequest& request, const RankPlace& place, const G
     return reason(GpuReason::kModuleAbsent, absl::StrCat("no GPU module: ", facts.module_error,
                                                          "; build it with cmake --workflow --preset cuda"));
   }
+  if (!facts.module_error.empty() && facts.cublas_missing) {
+    return reason(GpuReason::kCublasMissing,
+                  absl::StrCat("cuBLASLt is missing: ", facts.module_error,
+                               "; install cuBLAS of that version, or name its folder in LD_LIBRARY_PATH"));
+  }
   if (!facts.module_error.empty()) {
     return reason(GpuReason::kModuleUnusable, absl::StrCat("the GPU module cannot be used: ", facts.module_error,
                                                            "; build it together with this program"));
@@ -92,6 +97,10 @@ GpuReason JudgeGpu(const DeviceRequest& request, const RankPlace& place, const G
 absl::StatusOr<DeviceChoice> ChooseDevice(const DeviceRequest& request, const RankPlace& place, const GpuFacts& facts) {
   DeviceChoice choice;
   if (request.kind == DeviceRequest::Kind::kCpu) return choice;
+  if (request.kind == DeviceRequest::Kind::kAuto && !request.cpu_for.empty()) {
+    choice.why = absl::StrCat(request.cpu_for, " is not for GPUs");
+    return choice;
+  }
   choice.reason = JudgeGpu(request, place, facts, &choice.why);
   choice.cuda = choice.reason == GpuReason::kNone;
   if (choice.cuda) choice.index = IndexOf(request, place, facts);
@@ -99,6 +108,22 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const DeviceRequest& request, const Ra
     return absl::FailedPreconditionError(absl::StrCat("--device cuda: ", choice.why));
   }
   return choice;
+}
+
+absl::StatusOr<ComputeMode> ChooseCompute(const std::string& asked, const DeviceChoice& device, bool quantised) {
+  const std::optional<ComputeMode> mode = ParseComputeMode(asked);
+  if (device.cuda) {
+    if (mode.value_or(ComputeMode::kBf16) == ComputeMode::kBf16) return ComputeMode::kBf16;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "--compute ", asked, ": a GPU computes in bf16; leave --compute out, or take the CPU with --device cpu"));
+  }
+  if (mode == ComputeMode::kBf16) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--compute bf16: a CPU computes in f32 or q8, and bf16 is a "
+                     "GPU's",
+                     device.why.empty() ? "" : "; ", device.why));
+  }
+  return mode.value_or(quantised ? ComputeMode::kQ8 : ComputeMode::kF32);
 }
 
 std::optional<TransportKind> ParseTransport(const std::string& text) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "rondo/compute.h"
 #include "worker/device/gpu_facts.h"
 
 namespace rondo {
@@ -16,6 +17,7 @@ struct DeviceRequest {
   Kind kind = Kind::kAuto;
   std::optional<int> index = std::nullopt;  // none: by local rank
   bool needs_cudnn = false;                 // --kernels cudnn
+  std::string cpu_for = {};  // what was asked for that CPUs alone do, e.g. "--compute q8": auto takes the CPU then
 };
 // INVALID_ARGUMENT naming what may be given.
 absl::StatusOr<DeviceRequest> ParseDevice(const std::string& text);
@@ -24,6 +26,7 @@ absl::StatusOr<DeviceRequest> ParseDevice(const std::string& text);
 enum class GpuReason {
   kNone,
   kModuleAbsent,
+  kCublasMissing,
   kModuleUnusable,
   kDriverAbsent,
   kDriverTooOld,
@@ -47,6 +50,10 @@ GpuReason JudgeGpu(const DeviceRequest& request, const RankPlace& place, const G
 
 // `auto` falls to the CPU and says why; `cuda` that cannot be is FAILED_PRECONDITION with the same text.
 absl::StatusOr<DeviceChoice> ChooseDevice(const DeviceRequest& request, const RankPlace& place, const GpuFacts& facts);
+
+// What a rank with a model computes in. `asked` is --compute, or empty: bf16 on a GPU, on a CPU q8 for quantised
+// weights and else f32. FAILED_PRECONDITION for what the other kind of device does.
+absl::StatusOr<ComputeMode> ChooseCompute(const std::string& asked, const DeviceChoice& device, bool quantised);
 
 // --transport auto|loopback|mpi|nccl|cuda-ipc.
 enum class TransportKind { kAuto, kLoopback, kMpi, kNccl, kCudaIpc };

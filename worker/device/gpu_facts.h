@@ -16,9 +16,10 @@ struct GpuFacts {
   // The module librondo_cuda.so. Empty: it was opened and is of this version; else what is wrong, with where it was
   // looked for.
   std::string module_error = "not looked for";
-  bool module_absent = true;   // with module_error: there is none, and not a wrong one
-  int module_cuda = 0;         // CUDA it was built with: 13000
-  std::string module_targets;  // "sm_80 sm_90a"; empty: it has no kernels
+  bool module_absent = true;    // with module_error: there is none, and not a wrong one
+  bool cublas_missing = false;  // with module_error: it is cuBLASLt that was not found
+  int module_cuda = 0;          // CUDA it was built with: 13000
+  std::string module_targets;   // "sm_80 sm_90a"; empty: it has no kernels
 
   int driver_cuda = 0;  // the newest CUDA that the driver runs; 0: there is no driver
   std::string driver_error;

@@ -6,13 +6,14 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
 namespace rondo {
 namespace {
 
-OpenedModule Unusable(const std::string& error) { return {nullptr, error, false}; }
+OpenedModule Unusable(const std::string& error) { return {.error = error}; }
 
 std::string LoaderError() {
   const char* const text = dlerror();
@@ -35,9 +36,14 @@ OpenedModule OpenGpuModule(const std::vector<std::string>& paths) {
     std::error_code error;
     if (path.empty() && std::filesystem::exists(candidate, error)) path = candidate;
   }
-  if (path.empty()) return {nullptr, absl::StrCat("there is no ", absl::StrJoin(paths, " or ")), true};
+  if (path.empty()) return {.error = absl::StrCat("there is no ", absl::StrJoin(paths, " or ")), .absent = true};
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return Unusable(LoaderError());
+  if (library == nullptr) {
+    OpenedModule module = Unusable(LoaderError());
+    // The loader names the file that it could not open first: "libcublasLt.so.13: cannot open shared object file: ...".
+    module.cublas_missing = absl::StartsWith(module.error, "libcublasLt.so");
+    return module;
+  }
   const auto function = reinterpret_cast<rondo_cuda_module_v1_function>(dlsym(library, RONDO_CUDA_MODULE_SYMBOL));
   if (function == nullptr) return Unusable(absl::StrCat(path, " has no ", RONDO_CUDA_MODULE_SYMBOL));
   const rondo_cuda_module_v1* const table = function();
@@ -46,7 +52,7 @@ OpenedModule OpenGpuModule(const std::vector<std::string>& paths) {
                                  table == nullptr ? 0 : table->size, " bytes, needed: version ",
                                  kRondoCudaModuleVersion, " and ", sizeof(rondo_cuda_module_v1), " bytes"));
   }
-  return {table, "", false};
+  return {.table = table};
 }
 
 }  // namespace rondo

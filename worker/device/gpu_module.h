@@ -20,8 +20,9 @@ std::vector<std::string> GpuModulePaths();
 
 struct OpenedModule {
   const rondo_cuda_module_v1* table = nullptr;  // null: see error
-  std::string error;
-  bool absent = false;  // no such file, as opposed to one that cannot be used
+  std::string error = {};
+  bool absent = false;          // no such file, as opposed to one that cannot be used
+  bool cublas_missing = false;  // the file is there, and the loader does not find cuBLASLt for it
 };
 // Opens the first that exists; it stays open. Reads nothing of the GPU.
 OpenedModule OpenGpuModule(const std::vector<std::string>& paths);

@@ -31,11 +31,8 @@ absl::StatusOr<std::unique_ptr<ModuleGpu>> ModuleGpu::Create(const rondo_cuda_mo
   rondo_cuda_device_v1 facts = {};
   if (const int error = table->device_facts(device, &facts); error != 0)
     return failed("cudaGetDeviceProperties", error);
-  gpu->family_ = absl::StrCat("sm", facts.capability, "+cpu");
+  gpu->family_ = absl::StrCat("sm", facts.capability);
   gpu->multiprocessors_ = facts.multiprocessors;
-  uint64_t total = 0;
-  if (const int error = table->memory_info(&gpu->free_bytes_, &total); error != 0)
-    return failed("cudaMemGetInfo", error);
   if (const int error = table->stream_create(&gpu->stream_); error != 0) return failed("cudaStreamCreate", error);
   return gpu;
 }
@@ -46,6 +43,13 @@ ModuleGpu::~ModuleGpu() {
   for (const auto& [memory, bytes] : owned_) table_->memory_free(const_cast<std::byte*>(memory));
   if (scratch_ != nullptr) table_->memory_free(scratch_);
   table_->stream_destroy(stream_);
+}
+
+uint64_t ModuleGpu::free_bytes() const {
+  Use();
+  uint64_t free = 0, total = 0;
+  Check(table_->memory_info(&free, &total), "cudaMemGetInfo");
+  return free;
 }
 
 void ModuleGpu::Use() const { Check(table_->set_device(device_), "cudaSetDevice"); }

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/cuda/backend/gpu.h"
 #include "kernels/cuda/module.h"
+#include "worker/device/pinned_memory.h"
 
 namespace rondo {
 
@@ -24,7 +25,12 @@ class ModuleGpu : public cuda::Gpu {
   static absl::StatusOr<std::unique_ptr<ModuleGpu>> Create(const rondo_cuda_module_v1* table, int device);
   ~ModuleGpu() override;
 
-  uint64_t free_bytes() const { return free_bytes_; }  // of the device, when it was opened
+  uint64_t free_bytes() const;  // of the device, now
+
+  // For those who launch other kernels in order with these: the stream, and what comes before and after.
+  void* stream() const { return stream_; }
+  void Use() const;  // this thread's calls are for this device from now on
+  static void CheckLaunch(const char* words, const char* kernel);
 
   // Asked with the address of an allocation before it is given back to the device: whether it may be. Called by the
   // thread that allocates.
@@ -34,6 +40,7 @@ class ModuleGpu : public cuda::Gpu {
   void Free(void* p, size_t bytes) override;
   bool Owns(const void* p) const override;
   void Copy(void* to, const void* from, size_t bytes) override;
+  TensorMemory& staging() override { return pinned_; }
 
   // By capability: what tensor cores add in which order is the generation's own, though the code is the same.
   std::string_view family() const override { return family_; }
@@ -47,17 +54,15 @@ class ModuleGpu : public cuda::Gpu {
               int32_t head_dim) override;
 
  private:
-  ModuleGpu(const rondo_cuda_module_v1* table, int device) : table_(table), device_(device) {}
-  void Use() const;  // this thread's calls are for this device from now on
+  ModuleGpu(const rondo_cuda_module_v1* table, int device) : table_(table), device_(device), pinned_(table) {}
   void Check(int error, const char* call) const;
-  static void CheckLaunch(const char* words, const char* kernel);
   void ReleaseIdle();
 
   const rondo_cuda_module_v1* table_;
   const int device_;
-  std::string family_;  // "sm90+cpu": attention here, everything else on the CPU
+  PinnedMemory pinned_;
+  std::string family_;  // "sm90"
   int32_t multiprocessors_ = 0;
-  uint64_t free_bytes_ = 0;
   void* stream_ = nullptr;
   void* scratch_ = nullptr;
   size_t scratch_bytes_ = 0;

@@ -50,6 +50,7 @@ GpuFacts ProbeGpu(const OpenedModule& module) {
   GpuFacts facts;
   facts.module_error = module.error;
   facts.module_absent = module.absent;
+  facts.cublas_missing = module.cublas_missing;
   if (module.table == nullptr) return facts;
   facts.module_cuda = module.table->cuda_version;
   facts.module_targets = module.table->targets;

@@ -130,6 +130,7 @@ void GroupClient::SendHello() {
   fingerprint.set_compute(std::string(Name(context_.compute)));
   fingerprint.set_kv_type(std::string(Name(context_.kv_type)));
   fingerprint.set_kernel_family(std::string(KernelFamily(context_.kernels.name)));
+  fingerprint.set_libraries(identity_.libraries);
   fingerprint.set_prefill_chunk(context_.prefill_chunk);
   if (context_.model != nullptr) {
     const ModelConfig& config = context_.model->config;

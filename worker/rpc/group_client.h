@@ -29,6 +29,7 @@ struct RankIdentity {
   std::string cpus;  // CPU set, e.g. "0-1"
   uint64_t kv_memory_bytes = 0;
   std::string data_address;  // of this rank's data server
+  std::string libraries;     // whose versions the bits depend on; empty: none
 };
 
 // Why a rank stopped, and how the process should end.

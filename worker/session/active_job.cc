@@ -67,6 +67,14 @@ absl::StatusOr<std::unique_ptr<ActiveJob>> ActiveJob::Create(const WorkerContext
   return job;
 }
 
+int64_t ActiveJob::most_rows() const {
+  int64_t most = 1;
+  for (int64_t chunk = 0; takes_part() && chunk < plan_.chunk_count(); ++chunk) {
+    most = std::max(most, TotalRows(plan_.Rows(chunk, context_.transport->rank())));
+  }
+  return most;
+}
+
 void ActiveJob::ReportProgress(double fraction) {
   const int64_t now = NowUs();
   if (now - last_progress_us_ < kProgressIntervalUs && fraction < 1) return;

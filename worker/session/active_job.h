@@ -38,6 +38,9 @@ class ActiveJob {
   bool takes_part() const { return context_.transport->rank() < ring_size_; }
   uint64_t kv_bytes() const { return kv_ ? kv_->reserved_bytes() : 0; }
 
+  // The most rows of one step on this rank.
+  int64_t most_rows() const;
+
   // One prefill chunk or one decode step; every rank of the ring calls. The outcome is meant for rank 0, which tells
   // the others. Errors end the epoch; a job's own trouble is an outcome.
   absl::StatusOr<StepOutcome> Step(Decoder& decoder);

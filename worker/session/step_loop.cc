@@ -165,7 +165,11 @@ uint64_t StepLoop::KvBytesHeld() const {
 absl::StatusOr<std::unique_ptr<ActiveJob>> StepLoop::MakeReady(StartJob start,
                                                                std::shared_ptr<std::atomic<bool>> cancelled) {
   try {
-    return ActiveJob::Create(context_, std::move(start), std::move(cancelled), job_sequence_, KvBytesHeld(), sink_);
+    absl::StatusOr<std::unique_ptr<ActiveJob>> job =
+        ActiveJob::Create(context_, std::move(start), std::move(cancelled), job_sequence_, KvBytesHeld(), sink_);
+    if (!job.ok()) return job;
+    if (absl::Status reserved = decoder_->Reserve((*job)->most_rows()); !reserved.ok()) return reserved;
+    return job;
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("out of memory");
   }

@@ -98,6 +98,11 @@ void CpuDense::DequantiseRow(const WeightView& weight, int64_t row, float* out) 
   ops_.dequantise(weight.type, weight.data + row * weight.row_bytes, weight.cols, out);
 }
 
+void CpuDense::DequantiseRows(const WeightView& weight, const int32_t* ids, int64_t count, float* out,
+                              ThreadPool& pool) const {
+  pool.Run(count, [&](int64_t i, int) { DequantiseRow(weight, ids[i], out + i * weight.cols); });
+}
+
 void CpuDense::RmsNorm(const float* x, const float* gain, float eps, int64_t count, int64_t cols, float* y,
                        ThreadPool& pool) const {
   ForRanges(count, cols, pool, [&](int64_t begin, int64_t end) {

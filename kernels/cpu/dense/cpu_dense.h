@@ -16,6 +16,8 @@ class CpuDense final : public DenseKernels {
                    ThreadPool& pool) const override;
   void MatMul(const WeightView& weight, const ActivationRows& rows, float* y, ThreadPool& pool) const override;
   void DequantiseRow(const WeightView& weight, int64_t row, float* out) const override;
+  void DequantiseRows(const WeightView& weight, const int32_t* ids, int64_t count, float* out,
+                      ThreadPool& pool) const override;
   void RmsNorm(const float* x, const float* gain, float eps, int64_t count, int64_t cols, float* y,
                ThreadPool& pool) const override;
   void Rope(float* x, int64_t count, int32_t heads, int32_t head_dim, RopePairing pairing, const float* cos,

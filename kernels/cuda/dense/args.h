@@ -20,7 +20,7 @@ struct RmsNormArgs {
   float* x = nullptr;            // [rows, cols]
   const void* addend = nullptr;  // [rows, cols] of the kernel's addend type, or null
   const float* gain = nullptr;   // [cols]
-  void* out = nullptr;           // [rows, cols] of the kernel's out type; not x
+  void* out = nullptr;           // [rows, cols] of the kernel's out type; may be x where that is float
   int64_t rows = 0;
   int32_t cols = 0;  // a multiple of 4
   float eps = 0;
@@ -58,6 +58,17 @@ struct DequantiseArgs {
   int64_t cols = 0;  // a multiple of 4 and of the type's block
 };
 
+// Copies rows, or adds them to what is there. Rows may begin anywhere.
+struct MoveRowsArgs {
+  const float* from = nullptr;  // [rows, cols], rows from_stride elements apart
+  float* to = nullptr;          // the same, to_stride apart
+  int64_t from_stride = 0;
+  int64_t to_stride = 0;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  bool add = false;  // to += from
+};
+
 // The first k of each row by (logit descending, id ascending), which is (probability descending, id ascending). NaN and
 // +infinity come first of all. Works in rounds; see top_k.cuh.
 struct TopKArgs {
@@ -87,6 +98,23 @@ struct MatMulFewRowsArgs {
   int64_t count = 0;        // any; weights are read once for every eight
   int32_t rows = 0;
   int32_t cols = 0;
+};
+
+// Large enough to fill a card with one weight of usual size, small enough that a padded decode step is not absurd.
+inline constexpr int64_t kLtRows = 128;
+
+constexpr int64_t LtPaddedRows(int64_t rows) { return (rows + kLtRows - 1) / kLtRows * kLtRows; }
+
+// y = x * weight^T by cuBLASLt.
+struct LtMatMulArgs {
+  RowType type = RowType::kBf16;   // of weight and x: bf16 or fp16
+  RowType y_type = RowType::kF32;  // f32, or `type`
+  const void* weight = nullptr;    // [n, k]
+  const void* x = nullptr;         // [LtPaddedRows(rows), k]; the padding is read, its values do not matter
+  void* y = nullptr;               // [LtPaddedRows(rows), n]; the padding is written
+  int64_t rows = 0;
+  int64_t n = 0;  // multiples of 8: rows begin on 16 bytes, as the three pointers do
+  int64_t k = 0;
 };
 
 }  // namespace rondo::cuda

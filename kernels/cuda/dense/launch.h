@@ -22,6 +22,8 @@ std::string LaunchRope(const RopeArgs& args, RowType type, RopePairing pairing, 
 std::string LaunchGatedActivation(const GatedActivationArgs& args, RowType in, RowType out, GateKind kind,
                                   void* stream);
 
+std::string LaunchMoveRows(const MoveRowsArgs& args, void* stream);
+
 // Any weight type; out float or bf16.
 std::string LaunchDequantise(const DequantiseArgs& args, WeightType type, RowType out, void* stream);
 
@@ -34,7 +36,7 @@ int64_t TopKScratchBytes(int64_t rows, int32_t count, int32_t k);
 std::string LaunchTopK(const float* logits /* [rows, count] */, int64_t rows, int32_t count, int32_t k, void* scratch,
                        uint64_t* ranks_out, void* stream);
 
-// Q4_1, Q8_0, Q4_K.
+// Types that CanPack: Q4_1, Q8_0, Q4_K.
 int64_t PackedBytes(WeightType type, int32_t rows, int32_t cols);
 std::string LaunchPackWeight(const PackArgs& args, WeightType type, void* stream);
 

@@ -7,27 +7,7 @@
 #include "kernels/cuda/dense/pack_weight.cuh"
 
 namespace rondo::cuda {
-namespace {
-
-// Calls f.operator()<type>() for the types that can be packed.
-template <class F>
-auto WithPackedType(WeightType type, F f) {
-  switch (type) {
-    case WeightType::kQ4_1:
-      return f.template operator()<WeightType::kQ4_1>();
-    case WeightType::kQ8_0:
-      return f.template operator()<WeightType::kQ8_0>();
-    default:
-      RONDO_CHECK(type == WeightType::kQ4_K);
-      return f.template operator()<WeightType::kQ4_K>();
-  }
-}
-
-}  // namespace
-
-int64_t PackedBytes(WeightType type, int32_t rows, int32_t cols) {
-  return WithPackedType(type, [&]<WeightType kType>() { return PackedWeight<kType>(rows, cols).bytes(); });
-}
+int64_t PackedBytes(WeightType type, int32_t rows, int32_t cols) { return PackedWeightBytes(type, rows, cols); }
 
 std::string LaunchPackWeight(const PackArgs& args, WeightType type, void* stream) {
   return WithPackedType(type, [&]<WeightType kType>() {

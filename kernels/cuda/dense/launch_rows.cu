@@ -4,6 +4,7 @@
 #include "kernels/cuda/dense/ctas.h"
 #include "kernels/cuda/dense/gated_activation.cuh"
 #include "kernels/cuda/dense/launch.h"
+#include "kernels/cuda/dense/move_rows.cuh"
 #include "kernels/cuda/dense/rms_norm.cuh"
 #include "kernels/cuda/dense/rope.cuh"
 
@@ -55,6 +56,12 @@ std::string LaunchRmsNorm(const RmsNormArgs& args, RowType addend, RowType out, 
   return WithTypes(addend, out, [&]<class Addend, class Out>() {
     return LaunchKernel(RmsNorm<Addend, Out>, ctas, kNormThreads, kNormSharedBytes, stream, args);
   });
+}
+
+std::string LaunchMoveRows(const MoveRowsArgs& args, void* stream) {
+  const int64_t elements = args.rows * args.cols;
+  const int64_t ctas = CtasFor((elements + kMoveThreads - 1) / kMoveThreads, kCtasPerMultiprocessor);
+  return LaunchKernel(MoveRows, ctas, kMoveThreads, 0, stream, args);
 }
 
 std::string LaunchRope(const RopeArgs& args, RowType type, RopePairing pairing, void* stream) {

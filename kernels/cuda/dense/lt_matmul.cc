@@ -160,6 +160,12 @@ class LtMatMulImpl final : public LtMatMul {
   LtMatMulImpl(Library library, void* workspace) : library_(std::move(library)), workspace_(workspace) {}
   ~LtMatMulImpl() override { cudaFree(workspace_); }
 
+  absl::Status Prepare(RowType type, RowType y_type, int64_t n, int64_t k) override {
+    LtMatMulArgs args{.type = type, .y_type = y_type, .n = n, .k = k};
+    if (absl::Status s = Validate(args); !s.ok()) return s;
+    return PlanFor(args).status();
+  }
+
   absl::Status Run(const LtMatMulArgs& args, void* stream) override {
     if (absl::Status s = Validate(args); !s.ok()) return s;
     const absl::StatusOr<const Plan*> found = PlanFor(args);

@@ -16,29 +16,17 @@
 
 namespace rondo::cuda {
 
-// Large enough to fill a card with one weight of usual size, small enough that a padded decode step is not absurd.
-inline constexpr int64_t kLtRows = 128;
-
-constexpr int64_t LtPaddedRows(int64_t rows) { return (rows + kLtRows - 1) / kLtRows * kLtRows; }
-
-// y = x * weight^T.
-struct LtMatMulArgs {
-  RowType type = RowType::kBf16;   // of weight and x: bf16 or fp16
-  RowType y_type = RowType::kF32;  // f32, or `type`
-  const void* weight = nullptr;    // [n, k]
-  const void* x = nullptr;         // [LtPaddedRows(rows), k]; the padding is read, its values do not matter
-  void* y = nullptr;               // [LtPaddedRows(rows), n]; the padding is written
-  int64_t rows = 0;
-  int64_t n = 0;  // multiples of 8: rows begin on 16 bytes, as the three pointers do
-  int64_t k = 0;
-};
-
 // One stream at a time: calls share a workspace.
 class LtMatMul {
  public:
   // For the calling thread's current device. INTERNAL with the library's words where that fails.
   static absl::StatusOr<std::unique_ptr<LtMatMul>> Create();
   virtual ~LtMatMul() = default;
+
+  // Chooses the algorithm of a shape, so that Run cannot fail for want of one: INTERNAL and UNIMPLEMENTED as there.
+  virtual absl::Status Prepare(RowType /*type*/, RowType /*y_type*/, int64_t /*n*/, int64_t /*k*/) {
+    return absl::OkStatus();
+  }
 
   // Puts the product on the stream (a cudaStream_t). INVALID_ARGUMENT naming field and value; INTERNAL with the
   // library's words; UNIMPLEMENTED where it has no algorithm for the shape. The first call of a shape must not be

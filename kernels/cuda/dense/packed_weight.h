@@ -14,6 +14,7 @@
 
 #include <cstdint>
 
+#include "base/check.h"
 #include "rondo/dense_kernels.h"
 
 namespace rondo::cuda {
@@ -67,5 +68,27 @@ struct PackedWeight {
   }
   constexpr int64_t bytes() const { return ScaleByte(tiles, 0, 0); }
 };
+
+constexpr bool CanPack(WeightType type) {
+  return type == WeightType::kQ4_1 || type == WeightType::kQ8_0 || type == WeightType::kQ4_K;
+}
+
+// Calls f.operator()<type>() for the types that can be packed.
+template <class F>
+auto WithPackedType(WeightType type, F f) {
+  RONDO_CHECK(CanPack(type));
+  switch (type) {
+    case WeightType::kQ4_1:
+      return f.template operator()<WeightType::kQ4_1>();
+    case WeightType::kQ8_0:
+      return f.template operator()<WeightType::kQ8_0>();
+    default:
+      return f.template operator()<WeightType::kQ4_K>();
+  }
+}
+
+inline int64_t PackedWeightBytes(WeightType type, int32_t rows, int32_t cols) {
+  return WithPackedType(type, [&]<WeightType kType>() { return PackedWeight<kType>(rows, cols).bytes(); });
+}
 
 }  // namespace rondo::cuda

@@ -36,6 +36,12 @@ const Row kRows[] = {
        f.module_absent = true;
      },
      GpuReason::kModuleAbsent, "there is no /opt/bin/librondo_cuda.so", "cmake --workflow --preset cuda"},
+    {"cuBLASLt missing",
+     [](GpuFacts& f, DeviceRequest&) {
+       f.module_error = "libcublasLt.so.13: cannot open shared object file: No such file or directory";
+       f.cublas_missing = true;
+     },
+     GpuReason::kCublasMissing, "cuBLASLt is missing: libcublasLt.so.13: cannot open", "LD_LIBRARY_PATH"},
     {"module of another version", [](GpuFacts& f, DeviceRequest&) { f.module_error = "/x.so is of version 2"; },
      GpuReason::kModuleUnusable, "/x.so is of version 2", "build it together"},
     {"driver absent",
@@ -141,6 +147,37 @@ TEST(ChooseDevice, OfADriverTheMajorVersionCounts) {
   facts.module_cuda = 13020;
   facts.driver_cuda = 13000;
   EXPECT_TRUE(ChooseDevice(kCuda, {}, facts).ok());
+}
+
+TEST(ChooseDevice, AutoTakesTheCpuForWhatOnlyItDoes) {
+  DeviceRequest request = kAuto;
+  request.cpu_for = "--compute q8";
+  const auto choice = ChooseDevice(request, {}, Machine(1));
+  ASSERT_TRUE(choice.ok());
+  EXPECT_FALSE(choice->cuda);
+  EXPECT_EQ(choice->why, "--compute q8 is not for GPUs");
+}
+
+std::string Computes(const std::string& asked, const DeviceChoice& device, bool quantised) {
+  const absl::StatusOr<ComputeMode> mode = ChooseCompute(asked, device, quantised);
+  return mode.ok() ? std::string(Name(*mode)) : std::string(mode.status().message());
+}
+
+TEST(ChooseCompute, EachKindOfDeviceHasItsOwn) {
+  const DeviceChoice gpu{.cuda = true, .index = 0, .reason = GpuReason::kNone, .why = ""};
+  const DeviceChoice cpu{.cuda = false, .index = 0, .reason = GpuReason::kNone, .why = ""};
+  EXPECT_EQ(Computes("", gpu, true), "bf16");
+  EXPECT_EQ(Computes("bf16", gpu, false), "bf16");
+  EXPECT_EQ(Computes("", cpu, true), "q8");
+  EXPECT_EQ(Computes("", cpu, false), "f32");
+  EXPECT_EQ(Computes("f32", cpu, true), "f32");
+  EXPECT_EQ(Computes("q8", gpu, true),
+            "--compute q8: a GPU computes in bf16; leave --compute out, or take the CPU with --device cpu");
+  EXPECT_EQ(Computes("bf16", cpu, true), "--compute bf16: a CPU computes in f32 or q8, and bf16 is a GPU's");
+  DeviceChoice fallen = cpu;
+  fallen.why = "the driver shows no GPU";
+  EXPECT_EQ(Computes("bf16", fallen, true),
+            "--compute bf16: a CPU computes in f32 or q8, and bf16 is a GPU's; the driver shows no GPU");
 }
 
 TEST(ParseDevice, TakesFourForms) {

@@ -37,6 +37,15 @@ TEST(Probe, ALibraryThatIsNoModuleIsNotUsed) {
   EXPECT_NE(text.error.find("README.md"), std::string::npos) << text.error;
 }
 
+TEST(Probe, AModuleWithoutItsCublasSaysSo) {
+  const OpenedModule module = OpenGpuModule({RONDO_CUDA_without_cublas});
+  EXPECT_EQ(module.table, nullptr);
+  std::string why;
+  EXPECT_EQ(JudgeGpu(Cuda(), {}, ProbeGpu(module), &why), GpuReason::kCublasMissing) << module.error;
+  EXPECT_NE(why.find("cuBLASLt is missing: libcublasLt.so.0: cannot open shared object file"), std::string::npos)
+      << why;
+}
+
 TEST(Probe, TheModuleJustBuiltSaysWhatThisMachineLacks) {
 #ifdef RONDO_CUDA_MODULE
   const OpenedModule module = OpenGpuModule({RONDO_CUDA_MODULE});

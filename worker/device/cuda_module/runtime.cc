@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/cuda/module.h"
+#include "worker/device/cuda_module/dense.h"
 #include "worker/device/cuda_module/kernels.h"
 
 namespace {
@@ -173,6 +174,7 @@ constexpr rondo_cuda_module_v1 kTable = {
     .finish = kFinish,
     .decode = kDecode,
     .memory_allocation = MemoryAllocation,
+    .dense = kDense,
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -36,6 +37,17 @@ int NodeCtas(int64_t rows, int32_t heads) {
 }
 
 }  // namespace
+
+void* EmulatedGpu::Allocate(size_t bytes) {
+  if ((used_ += bytes) > most_) {
+    used_ -= bytes;
+    return nullptr;
+  }
+  void* const p = memory_.Allocate(bytes);
+  const testing::FencedMemory::Opened opened(memory_);
+  std::memset(p, 0xff, bytes);
+  return p;
+}
 
 void EmulatedGpu::Attend(AttentionArgs args, int32_t) {
   Note(args.query, &launched_.attend);

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <vector>
+#include <atomic>
+#include <limits>
 
 #include "kernels/cuda/backend/gpu.h"
 #include "tests/testing/fenced_memory.h"
@@ -16,8 +18,12 @@ class EmulatedGpu : public Gpu {
  public:
   explicit EmulatedGpu(simt::Options options = {}) : options_(options) {}
 
-  void* Allocate(size_t bytes) override { return memory_.Allocate(bytes); }
-  void Free(void* p, size_t bytes) override { memory_.Free(p, bytes); }
+  // All ones: NaN until somebody writes.
+  void* Allocate(size_t bytes) override;
+  void Free(void* p, size_t bytes) override {
+    used_ -= bytes;
+    memory_.Free(p, bytes);
+  }
   bool Owns(const void* p) const override { return memory_.Owns(p); }
   void Copy(void* to, const void* from, size_t bytes) override { memory_.Copy(to, from, bytes); }
 
@@ -35,9 +41,16 @@ class EmulatedGpu : public Gpu {
     int64_t attend_launches = 0, decode_launches = 0;
   };
   const Launched& launched() const { return launched_; }
+  testing::FencedMemory& fenced() { return memory_; }
+
+  size_t used() const { return used_; }
+  // Allocate finds no more than that many bytes from now on.
+  void set_memory(size_t bytes) { most_ = bytes; }
 
  private:
   testing::FencedMemory memory_;
+  std::atomic<size_t> used_{0};
+  std::atomic<size_t> most_{std::numeric_limits<size_t>::max()};
   simt::Options options_;
   Launched launched_;
 };

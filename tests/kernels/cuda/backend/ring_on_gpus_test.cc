@@ -167,10 +167,10 @@ TEST(RingOnGpusTest, RatesAreMeasured) {
 
 TEST(KernelFamilyTest, GpusMeetTheirOwnGenerationAlone) {
   EXPECT_EQ(KernelFamily("avx2"), KernelFamily("portable"));
-  EXPECT_NE(KernelFamily("sm80+cpu"), KernelFamily("sm90+cpu"));
-  EXPECT_NE(KernelFamily("sm90+cpu"), KernelFamily("avx512"));
+  EXPECT_NE(KernelFamily("sm80"), KernelFamily("sm90"));
+  EXPECT_NE(KernelFamily("sm90"), KernelFamily("avx512"));
   EXPECT_EQ(LeafLevelOf(KernelFamily("avx2")), 0);
-  EXPECT_EQ(rondo::kBlockTokens << LeafLevelOf(KernelFamily("sm90+cpu")), kBlockTokens);
+  EXPECT_EQ(rondo::kBlockTokens << LeafLevelOf(KernelFamily("sm90")), kBlockTokens);
 }
 
 }  // namespace

@@ -84,6 +84,20 @@ TEST(LtMatMul, RowsGoInChunksOfOneSizeWithOneAlgorithmAShape) {
   EXPECT_EQ(3, Fake().heuristics);
 }
 
+TEST(LtMatMul, APreparedShapeIsNotChosenAgain) {
+  const auto matmul = Create();
+  EXPECT_TRUE(matmul->Prepare(RowType::kBf16, RowType::kF32, 16, 8).ok());
+  EXPECT_EQ(1, Fake().heuristics);
+  EXPECT_EQ(0, Fake().products);
+  Case<gpu::Bf16, float>(3, 16, 8).ExpectRight(*matmul);
+  EXPECT_EQ(1, Fake().heuristics);
+  EXPECT_EQ("matmul: k is 12, must be a positive multiple of 8",
+            matmul->Prepare(RowType::kBf16, RowType::kF32, 16, 12).message());
+  Fake().only_split = true;
+  EXPECT_EQ("cuBLASLt has no algorithm without split-K for n 24, k 8, 128 rows",
+            matmul->Prepare(RowType::kBf16, RowType::kF32, 24, 8).message());
+}
+
 TEST(LtMatMul, EverythingIsGivenBack) {
   {
     const auto matmul = Create();

@@ -97,6 +97,17 @@ TEST(CudaRmsNorm, EverySchedule) {
   }
 }
 
+TEST(CudaRmsNorm, InPlace) {
+  const Case<float, float> c(5, 1500);
+  std::vector<float> x = c.x;
+  const std::vector<float> gain = c.gain;
+  EmulatedLaunch launch({});
+  const RmsNormArgs args{
+      .x = launch.Out(x, "x"), .gain = launch.In(gain, "gain"), .out = x.data(), .rows = 5, .cols = 1500, .eps = kEps};
+  launch.Run(kNormThreads, kNormSharedBytes, [&] { RmsNorm<float, float>(args); });
+  EXPECT_TRUE(SameBits(x, c.Run(false, 0, 5).out));
+}
+
 TEST(CudaRmsNorm, NoRows) { Case<float, float>(0, 64).ExpectRight(true); }
 
 TEST(CudaRmsNorm, ARowsBitsAreItsOwn) {

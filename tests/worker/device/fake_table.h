@@ -1,0 +1,25 @@
+// A GPU module's table over host memory, whose every call can be counted and made to fail; used by the tests of what
+// worker/device builds on the table.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "kernels/cuda/module.h"
+
+namespace rondo::testing {
+
+struct FakeTable {
+  std::string fail;                  // the call that fails
+  std::map<std::string, int> calls;  // of the kernels
+  uint64_t free_bytes = 1000;
+  int allocated = 0;  // of all kinds, not yet given back
+  int pinned = 0;
+  void* stream = nullptr;  // that the last kernel was given
+};
+
+// One for the process; tests assign a fresh one.
+FakeTable& Fake();
+const rondo_cuda_module_v1* FakeModule();
+
+}  // namespace rondo::testing
