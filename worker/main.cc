@@ -29,6 +29,7 @@
 #include "worker/run_rank.h"
 #include "worker/transport/loopback_transport.h"
 #include "worker/transport/mpi_launch.h"
+#include "worker/transport/nccl/nccl_path.h"
 #if RONDO_HAVE_MPI
 #include "worker/transport/mpi_cuda.h"
 #include "worker/transport/mpi_transport.h"
@@ -148,7 +149,7 @@ absl::Status ComputeOnGpu(Place& place, const WorkerOptions& o, Shared& shared) 
   }
   // Of what the weights left; the rest is for rows and nodes.
   if (o.kv_memory_bytes > 0) return absl::OkStatus();
-  shared.identity.kv_memory_bytes = context.kv_memory_bytes = place.gpu->free_bytes() / 2;
+  shared.identity.kv_memory_bytes = context.kv_memory_bytes = place.gpu->free_bytes() / 2 / place.device.sharers;
   return absl::OkStatus();
 }
 
@@ -273,6 +274,7 @@ int RunMpi(const WorkerOptions& o, const Place& place, Shared shared) {
       HardExit(1);
     }
     gpu = *std::move(made);
+    if (place.transport == TransportKind::kNccl) place.gpu->LeaveMultiprocessors(NcclOptions{}.max_ctas);
     place.gpu->BeforeFree([transport = gpu.transport.get()](void* memory) {
       return transport->Forget(static_cast<std::byte*>(memory), absl::Now() + kForget).ok();
     });

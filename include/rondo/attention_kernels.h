@@ -87,6 +87,10 @@ class AttentionKernels {
   // Of the family; shapes carry it. See canonical.h.
   virtual int32_t leaf_level() const { return 0; }
 
+  // The same for drawn rows, whose nodes meet those of no other row: at most leaf_level(). Few rows want many leaves,
+  // to be spread over a device; many rows want few, for each leaf of each row passes through memory.
+  virtual int32_t drawn_leaf_level() const { return leaf_level(); }
+
   // INVALID_ARGUMENT naming the field for a shape these kernels have no code for: asked before anything else.
   virtual absl::Status Supports(const AttentionShape&) const { return absl::OkStatus(); }
 

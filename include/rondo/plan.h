@@ -24,6 +24,7 @@ class ShardPlan {
 
   int64_t tokens() const { return tokens_; }
   int world() const { return world_; }
+  int leaf_level() const { return leaf_level_; }
 
   // The rank that keeps a block; also for blocks past the prompt, which go round the ranks four at a time, or a leaf if
   // that is more.

@@ -1,6 +1,6 @@
 // Where the big tensors of attention live: keys and values, blocks on their way round the ring, partial nodes. Host
-// memory for CPU kernels, a device's for others; used by the KV cache and the ring, which copy through it and never look
-// inside.
+// memory for CPU kernels, a device's for others; used by the KV cache and the ring, which copy through it and never
+// look inside.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +27,12 @@ class TensorMemory {
   // Either end may be here or in host memory. Everything that was to write `from` has written it, and the copy is done
   // when this returns. A device that fails ends the process: there is no answer without it.
   virtual void Copy(void* to, const void* from, size_t bytes) = 0;
+
+  // `rows` copies of `row_bytes`, which lie so many bytes apart: for a device one command.
+  virtual void CopyRows(std::byte* to, size_t to_pitch, const std::byte* from, size_t from_pitch, size_t row_bytes,
+                        size_t rows) {
+    for (size_t row = 0; row < rows; ++row) Copy(to + row * to_pitch, from + row * from_pitch, row_bytes);
+  }
 };
 
 // Pages are touched as they are written, and large where the system gives such.

@@ -46,11 +46,12 @@ struct rondo_cuda_dense_v1 {
 };
 
 struct rondo_cuda_module_v1 {
-  uint32_t version;      // kRondoCudaModuleVersion
-  uint32_t size;         // sizeof(rondo_cuda_module_v1) of the module
-  int32_t cuda_version;  // that it was built with: 13000
-  int32_t leaf_level;    // of its kernels' tree: leaves of 2^leaf_level canonical blocks
-  const char* targets;   // "sm_80 sm_90a sm_100 compute_80"; empty: it holds no kernels
+  uint32_t version;          // kRondoCudaModuleVersion
+  uint32_t size;             // sizeof(rondo_cuda_module_v1) of the module
+  int32_t cuda_version;      // that it was built with: 13000
+  int32_t leaf_level;        // of attend's tree: leaves of 2^leaf_level canonical blocks
+  int32_t drawn_leaf_level;  // and of decode's
+  const char* targets;       // "sm_80 sm_90a sm_100 compute_80"; empty: it holds no kernels
 
   const char* (*error_text)(int error);
   int (*driver_version)(int* version);  // 0: there is no driver
@@ -59,7 +60,8 @@ struct rondo_cuda_module_v1 {
   int (*set_device)(int device);
   int (*memory_info)(uint64_t* free_bytes, uint64_t* total_bytes);
 
-  int (*stream_create)(void** stream);  // of the highest priority, not tied to the default stream
+  int (*stream_create)(void** stream,
+                       int urgent);  // of the highest priority or the lowest, not tied to the default one
   int (*stream_destroy)(void* stream);
   int (*stream_synchronize)(void* stream);
   int (*stream_wait_event)(void* stream, void* event);
@@ -73,6 +75,8 @@ struct rondo_cuda_module_v1 {
   int (*pinned_alloc)(void** memory, uint64_t bytes);
   int (*pinned_free)(void* memory);
   int (*memory_is_device)(const void* memory, int* is_device);
+  int (*copy_rows_async)(void* to, uint64_t to_pitch, const void* from, uint64_t from_pitch, uint64_t row_bytes,
+                         uint64_t rows, void* stream);
   int (*copy_async)(void* to, const void* from, uint64_t bytes, void* stream);  // any direction
 
   int (*ipc_share_memory)(const void* memory, uint8_t handle[64], uint64_t* offset);

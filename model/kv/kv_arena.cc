@@ -37,8 +37,7 @@ absl::StatusOr<KvArena> KvArena::Create(const AttentionShape& shape, int32_t lay
   return arena;
 }
 
-void KvArena::StoreRows(int32_t layer, int64_t slot, int64_t first_row, int64_t count, const float* k,
-                        const float* v) {
+void KvArena::StoreRows(int32_t layer, int64_t slot, int64_t first_row, int64_t count, const float* k, const float* v) {
   const size_t row_bytes = static_cast<size_t>(shape_.head_dim) * ElementBytes(shape_.kv_type);
   const size_t head_bytes = static_cast<size_t>(kBlockTokens) * row_bytes;
   std::byte* block = Block(layer, slot);
@@ -59,17 +58,19 @@ void KvArena::StoreRows(int32_t layer, int64_t slot, int64_t first_row, int64_t 
   }
 }
 
-// Rounded here, so that half as much travels; one copy a head.
+// Rounded here, so that half as much travels, and all heads in one copy.
 void KvArena::StoreOnDevice(std::byte* to, const float* from, int64_t count) {
   const size_t row_bytes = static_cast<size_t>(shape_.head_dim) * ElementBytes(shape_.kv_type);
-  head_rows_.resize(count * row_bytes);
+  const size_t head_bytes = static_cast<size_t>(count) * row_bytes;
+  TensorMemory& memory = data_.memory();
+  std::byte* const rows = head_rows_.Grow(shape_.kv_heads * head_bytes);
   for (int32_t head = 0; head < shape_.kv_heads; ++head) {
     for (int64_t row = 0; row < count; ++row) {
       StoreRow(shape_.kv_type, from + (row * shape_.kv_heads + head) * shape_.head_dim,
-               head_rows_.data() + row * row_bytes, shape_.head_dim);
+               rows + head * head_bytes + row * row_bytes, shape_.head_dim);
     }
-    data_.memory().Copy(to + head * kBlockTokens * row_bytes, head_rows_.data(), head_rows_.size());
   }
+  memory.CopyRows(to, kBlockTokens * row_bytes, rows, head_bytes, head_bytes, shape_.kv_heads);
 }
 
 }  // namespace rondo

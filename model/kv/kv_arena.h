@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "rondo/attention_kernels.h"
@@ -34,14 +33,14 @@ class KvArena {
   void StoreRows(int32_t layer, int64_t slot, int64_t first_row, int64_t count, const float* k, const float* v);
 
  private:
-  explicit KvArena(TensorMemory& memory) : data_(memory) {}
+  explicit KvArena(TensorMemory& memory) : data_(memory), head_rows_(memory.staging()) {}
   void StoreOnDevice(std::byte* to, const float* from, int64_t count);
 
   AttentionShape shape_;
   int64_t slots_ = 0;
   size_t block_bytes_ = 0;
   TensorBuffer data_;
-  std::vector<std::byte> head_rows_;  // scratch of StoreOnDevice
+  TensorBuffer head_rows_;  // scratch of StoreOnDevice
 };
 
 }  // namespace rondo

@@ -46,6 +46,7 @@ class FencedKernels : public AttentionKernels {
   FencedKernels(const AttentionKernels& inner, FencedMemory& memory) : inner_(inner), memory_(memory) {}
   std::string_view name() const override { return "fenced"; }
   int32_t leaf_level() const override { return inner_.leaf_level(); }
+  int32_t drawn_leaf_level() const override { return inner_.drawn_leaf_level(); }
   TensorMemory& memory() const override { return memory_; }
   void Attend(const AttentionShape& shape, const QueryRows& queries, absl::Span<const KvBlock> run,
               const MaskSpec& mask, absl::Span<const PartialNode> nodes, ThreadPool& pool) const override;

@@ -103,7 +103,11 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const DeviceRequest& request, const Ra
   }
   choice.reason = JudgeGpu(request, place, facts, &choice.why);
   choice.cuda = choice.reason == GpuReason::kNone;
-  if (choice.cuda) choice.index = IndexOf(request, place, facts);
+  if (choice.cuda) {
+    choice.index = IndexOf(request, place, facts);
+    const int gpus = static_cast<int>(facts.devices.size());
+    if (!facts.bound) choice.sharers = request.index ? place.local_size : (place.local_size + gpus - 1) / gpus;
+  }
   if (!choice.cuda && request.kind == DeviceRequest::Kind::kCuda) {
     return absl::FailedPreconditionError(absl::StrCat("--device cuda: ", choice.why));
   }

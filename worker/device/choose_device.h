@@ -39,7 +39,8 @@ enum class GpuReason {
 
 struct DeviceChoice {
   bool cuda = false;
-  int index = 0;  // as CUDA counts
+  int index = 0;    // as CUDA counts
+  int sharers = 1;  // ranks of this machine that may use the same GPU, this one too
   // Why not a GPU, and what to do about it; for auto. kNone where a GPU was chosen, or was not asked for.
   GpuReason reason = GpuReason::kNone;
   std::string why;

@@ -22,7 +22,7 @@ class ModuleCuda : public CudaApi {
   }
 
   absl::StatusOr<CudaStream*> MakeStream() override {
-    return Made<CudaStream>([&](void** out) { return table_.stream_create(out); }, "cudaStreamCreateWithPriority");
+    return Made<CudaStream>([&](void** out) { return table_.stream_create(out, 1); }, "cudaStreamCreateWithPriority");
   }
   void Drop(CudaStream* stream) override { table_.stream_destroy(stream); }
   absl::StatusOr<CudaEvent*> MakeEvent(bool interprocess) override {

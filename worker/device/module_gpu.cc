@@ -10,10 +10,12 @@
 namespace rondo {
 namespace {
 
-// Sizes are rounded up to this, so that what one job freed fits the next.
-constexpr size_t kGrain = size_t{2} << 20;
+// Every address is a multiple of this; CUDA's own are multiples of 256.
+constexpr size_t kGrain = 512;
+// What the driver is asked for at least: its calls take long, and it counts in pages of 2 MiB.
+constexpr size_t kStretch = size_t{32} << 20;
 
-size_t Rounded(size_t bytes) { return (bytes + kGrain - 1) / kGrain * kGrain; }
+size_t Rounded(size_t bytes) { return (std::max<size_t>(bytes, 1) + kGrain - 1) / kGrain * kGrain; }
 
 [[noreturn]] void Die(const std::string& what) {
   LogError("the GPU failed: ", what);
@@ -33,14 +35,15 @@ absl::StatusOr<std::unique_ptr<ModuleGpu>> ModuleGpu::Create(const rondo_cuda_mo
     return failed("cudaGetDeviceProperties", error);
   gpu->family_ = absl::StrCat("sm", facts.capability);
   gpu->multiprocessors_ = facts.multiprocessors;
-  if (const int error = table->stream_create(&gpu->stream_); error != 0) return failed("cudaStreamCreate", error);
+  // What it computes gives way to what others wait for on the wire.
+  if (const int error = table->stream_create(&gpu->stream_, 0); error != 0) return failed("cudaStreamCreate", error);
   return gpu;
 }
 
 ModuleGpu::~ModuleGpu() {
   if (stream_ == nullptr) return;
   Use();
-  for (const auto& [memory, bytes] : owned_) table_->memory_free(const_cast<std::byte*>(memory));
+  for (std::byte* const memory : ranges_.stretches()) table_->memory_free(memory);
   if (scratch_ != nullptr) table_->memory_free(scratch_);
   table_->stream_destroy(stream_);
 }
@@ -65,53 +68,49 @@ void ModuleGpu::CheckLaunch(const char* words, const char* kernel) {
 void* ModuleGpu::Allocate(size_t bytes) {
   bytes = Rounded(bytes);
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (std::vector<void*>& idle = idle_[bytes]; !idle.empty()) {
-    void* const memory = idle.back();
-    idle.pop_back();
-    return memory;
-  }
+  if (std::byte* const memory = ranges_.Take(bytes); memory != nullptr) return memory;
   Use();
-  void* memory = nullptr;
-  if (table_->memory_alloc(&memory, bytes) != 0) {
+  if (!AddStretch(std::max(bytes, kStretch)) && !AddStretch(bytes)) {
     ReleaseIdle();
-    if (table_->memory_alloc(&memory, bytes) != 0) return nullptr;
+    if (!AddStretch(bytes)) return nullptr;
   }
-  owned_.emplace(static_cast<const std::byte*>(memory), bytes);
-  return memory;
+  return ranges_.Take(bytes);
 }
 
 void ModuleGpu::Free(void* p, size_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  idle_[Rounded(bytes)].push_back(p);
+  ranges_.Give(static_cast<std::byte*>(p), Rounded(bytes));
+}
+
+bool ModuleGpu::AddStretch(size_t bytes) {
+  void* memory = nullptr;
+  if (table_->memory_alloc(&memory, bytes) != 0) return false;
+  ranges_.Add(static_cast<std::byte*>(memory), bytes);
+  return true;
 }
 
 void ModuleGpu::ReleaseIdle() {
-  for (auto& [bytes, idle] : idle_) {
-    std::vector<void*> kept;
-    for (void* const memory : idle) {
-      if (ask_before_free_ && !ask_before_free_(memory)) {
-        kept.push_back(memory);
-        continue;
-      }
-      owned_.erase(static_cast<const std::byte*>(memory));
-      Check(table_->memory_free(memory), "cudaFree");
-    }
-    idle.swap(kept);
-  }
+  const auto may_go = [this](std::byte* memory) { return !ask_before_free_ || ask_before_free_(memory); };
+  for (std::byte* const memory : ranges_.RemoveIdle(may_go)) Check(table_->memory_free(memory), "cudaFree");
 }
 
 bool ModuleGpu::Owns(const void* p) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  auto after = owned_.upper_bound(static_cast<const std::byte*>(p));
-  if (after == owned_.begin()) return false;
-  --after;
-  return static_cast<const std::byte*>(p) < after->first + after->second;
+  return ranges_.Owns(p);
 }
 
 void ModuleGpu::Copy(void* to, const void* from, size_t bytes) {
   if (bytes == 0) return;
   Use();
   Check(table_->copy_async(to, from, bytes, stream_), "cudaMemcpyAsync");
+  Check(table_->stream_synchronize(stream_), "cudaStreamSynchronize");
+}
+
+void ModuleGpu::CopyRows(std::byte* to, size_t to_pitch, const std::byte* from, size_t from_pitch, size_t row_bytes,
+                         size_t rows) {
+  if (row_bytes == 0 || rows == 0) return;
+  Use();
+  Check(table_->copy_rows_async(to, to_pitch, from, from_pitch, row_bytes, rows, stream_), "cudaMemcpy2DAsync");
   Check(table_->stream_synchronize(stream_), "cudaStreamSynchronize");
 }
 
@@ -122,8 +121,8 @@ bool ModuleGpu::HasHeadDim(int32_t head_dim) const {
 void ModuleGpu::Attend(cuda::AttentionArgs args, int32_t head_dim) {
   Use();
   int32_t ctas = 0;
-  const int64_t bytes =
-      table_->attend_plan(head_dim, args.query.rows, args.q_heads, args.keys.tokens, multiprocessors_, &ctas);
+  const int64_t bytes = table_->attend_plan(head_dim, args.query.rows, args.q_heads, args.keys.tokens,
+                                            std::max(1, multiprocessors_ - left_), &ctas);
   if (static_cast<size_t>(bytes) > scratch_bytes_) {
     if (scratch_ != nullptr) Check(table_->memory_free(scratch_), "cudaFree");
     Check(table_->memory_alloc(&scratch_, bytes), "cudaMalloc of scratch");

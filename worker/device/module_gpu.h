@@ -2,23 +2,21 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/cuda/backend/gpu.h"
 #include "kernels/cuda/module.h"
+#include "worker/device/free_ranges.h"
 #include "worker/device/pinned_memory.h"
 
 namespace rondo {
 
-// Memory that was freed is kept for the next who wants as much, and given back only when the device has no more: a peer
-// on the same machine may still have it open (cuda-ipc), and cudaFree waits for the whole device.
+// Memory that was freed is kept for the next who wants some, and given back only when the device has no more: a peer on
+// the same machine may still have it open (cuda-ipc), and cudaFree waits for the whole device.
 class ModuleGpu : public cuda::Gpu {
  public:
   // The table lives as long as this. INTERNAL with the device's words.
@@ -32,6 +30,9 @@ class ModuleGpu : public cuda::Gpu {
   void Use() const;  // this thread's calls are for this device from now on
   static void CheckLaunch(const char* words, const char* kernel);
 
+  // So many multiprocessors for others: attention's CTAs stay until they are done and would keep NCCL's waiting.
+  void LeaveMultiprocessors(int32_t count) { left_ = count; }
+
   // Asked with the address of an allocation before it is given back to the device: whether it may be. Called by the
   // thread that allocates.
   void BeforeFree(std::function<bool(void* memory)> ask) { ask_before_free_ = std::move(ask); }
@@ -40,11 +41,14 @@ class ModuleGpu : public cuda::Gpu {
   void Free(void* p, size_t bytes) override;
   bool Owns(const void* p) const override;
   void Copy(void* to, const void* from, size_t bytes) override;
+  void CopyRows(std::byte* to, size_t to_pitch, const std::byte* from, size_t from_pitch, size_t row_bytes,
+                size_t rows) override;
   TensorMemory& staging() override { return pinned_; }
 
   // By capability: what tensor cores add in which order is the generation's own, though the code is the same.
   std::string_view family() const override { return family_; }
   int32_t leaf_level() const override { return table_->leaf_level; }
+  int32_t drawn_leaf_level() const override { return table_->drawn_leaf_level; }
   bool HasHeadDim(int32_t head_dim) const override;
   void Attend(cuda::AttentionArgs args, int32_t head_dim) override;
   void Decode(const cuda::DecodeArgs& args, int64_t items, int32_t head_dim) override;
@@ -56,6 +60,7 @@ class ModuleGpu : public cuda::Gpu {
  private:
   ModuleGpu(const rondo_cuda_module_v1* table, int device) : table_(table), device_(device), pinned_(table) {}
   void Check(int error, const char* call) const;
+  bool AddStretch(size_t bytes);
   void ReleaseIdle();
 
   const rondo_cuda_module_v1* table_;
@@ -63,13 +68,13 @@ class ModuleGpu : public cuda::Gpu {
   PinnedMemory pinned_;
   std::string family_;  // "sm90"
   int32_t multiprocessors_ = 0;
+  int32_t left_ = 0;  // of those, for others
   void* stream_ = nullptr;
   void* scratch_ = nullptr;
   size_t scratch_bytes_ = 0;
   std::function<bool(void* memory)> ask_before_free_;
   mutable std::mutex mutex_;
-  std::map<const std::byte*, size_t> owned_;             // in use or idle
-  std::unordered_map<size_t, std::vector<void*>> idle_;  // by rounded size
+  FreeRanges ranges_;
 };
 
 }  // namespace rondo

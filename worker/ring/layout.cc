@@ -9,17 +9,19 @@
 namespace rondo {
 namespace {
 
-// Canonical block of a position that may be negative.
-int64_t FloorBlock(int64_t position) {
-  return position >= 0 ? BlockOf(position) : -((kBlockTokens - 1 - position) / kBlockTokens);
+// The next multiple of `grain` above a position that may be negative.
+int64_t NextMultiple(int64_t position, int64_t grain) {
+  const int64_t rest = position % grain;
+  return position - rest + (rest < 0 ? 0 : grain);
 }
 
-std::vector<Strip> CutStrips(const MaskSpec& mask, int64_t kv_tokens, absl::Span<const PositionRun> runs) {
+std::vector<Strip> CutStrips(const MaskSpec& mask, int64_t kv_tokens, absl::Span<const PositionRun> runs,
+                             int64_t strip_tokens) {
   std::vector<Strip> strips;
   int64_t row = 0;
   for (const PositionRun& run : runs) {
     for (int64_t begin = run.begin; begin < run.end;) {
-      const int64_t end = std::min(run.end, (FloorBlock(begin) + 1) * kBlockTokens);
+      const int64_t end = std::min(run.end, NextMultiple(begin, strip_tokens));
       strips.push_back({begin, row, end - begin, VisibleBlocks(mask, begin, end, {0, BlocksFor(kv_tokens)})});
       row += end - begin;
       begin = end;
@@ -31,11 +33,13 @@ std::vector<Strip> CutStrips(const MaskSpec& mask, int64_t kv_tokens, absl::Span
 }  // namespace
 
 RingLayout MakeLayout(const MaskSpec& mask, int64_t kv_tokens, absl::Span<const std::vector<PositionRun>> rows,
-                      std::vector<std::vector<BlockRange>> blocks) {
+                      std::vector<std::vector<BlockRange>> blocks, int leaf_level) {
   RONDO_CHECK(rows.size() == blocks.size());
   RingLayout layout;
   layout.kv_tokens = kv_tokens;
-  for (const std::vector<PositionRun>& runs : rows) layout.strips.push_back(CutStrips(mask, kv_tokens, runs));
+  for (const std::vector<PositionRun>& runs : rows) {
+    layout.strips.push_back(CutStrips(mask, kv_tokens, runs, StripTokens(leaf_level)));
+  }
   layout.kept = blocks;
   layout.blocks = std::move(blocks);
   return layout;
@@ -51,7 +55,7 @@ RingLayout ChunkLayout(const MaskSpec& mask, const ShardPlan& plan, int64_t chun
     // Of several chunks each rank keeps what it computed.
     blocks.push_back(plan.chunk_count() == 1 ? plan.ComputedBlocks(rank) : kept.back());
   }
-  RingLayout layout = MakeLayout(mask, end, rows, std::move(blocks));
+  RingLayout layout = MakeLayout(mask, end, rows, std::move(blocks), plan.leaf_level());
   layout.kept = std::move(kept);
   return layout;
 }

@@ -14,8 +14,11 @@
 
 namespace rondo {
 
-// Query rows of consecutive positions inside one canonical block: short enough to notice a cancellation, and to skip
-// blocks that none of its rows may see.
+// Rows of a strip at most: short enough to notice a cancellation, and to skip blocks that none of its rows may see. Who
+// has larger leaves has a device that wants more rows at once; four blocks of 32 heads fill a large GPU.
+constexpr int64_t StripTokens(int leaf_level) { return kBlockTokens << (leaf_level < 2 ? leaf_level : 2); }
+
+// Query rows of consecutive positions between two multiples of StripTokens.
 struct Strip {
   int64_t first_position = 0;
   int64_t first_row = 0;  // in its rank's q and out
@@ -36,7 +39,7 @@ struct RingLayout {
 
 // `rows` and `blocks` by rank; rows are positions, which may be negative. `kept` is `blocks`.
 RingLayout MakeLayout(const MaskSpec& mask, int64_t kv_tokens, absl::Span<const std::vector<PositionRun>> rows,
-                      std::vector<std::vector<BlockRange>> blocks);
+                      std::vector<std::vector<BlockRange>> blocks, int leaf_level);
 
 // One prefill chunk of a planned sequence.
 RingLayout ChunkLayout(const MaskSpec& mask, const ShardPlan& plan, int64_t chunk);

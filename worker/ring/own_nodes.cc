@@ -21,7 +21,6 @@ void OwnNodeAttender::View(absl::Span<const BlockRange> owned, int32_t layer, in
 // The first part of a target is computed where the target lies, and a fold leaves its result in its first node.
 void OwnNodeAttender::Attend(const Strip& strip, const float* q, absl::Span<const PartialNode> targets,
                              ThreadPool& merge_threads) {
-  const AttentionShape& shape = context_.kv.shape();
   size_t target = 0;
   for (const std::vector<KvBlock>& run : runs_) {
     if (run.empty()) continue;
@@ -29,7 +28,7 @@ void OwnNodeAttender::Attend(const Strip& strip, const float* q, absl::Span<cons
     if (seen.empty()) continue;
     parts_.clear();
     size_t next = target;
-    for (const NodeId id : DyadicNodes(seen, shape.leaf_level)) {
+    for (const NodeId id : DyadicNodes(seen, shape_.leaf_level)) {
       if (next < targets.size() && id.begin() >= targets[next].id.begin()) {
         parts_.push_back(targets[next++]);
         parts_.back().id = id;
@@ -38,7 +37,7 @@ void OwnNodeAttender::Attend(const Strip& strip, const float* q, absl::Span<cons
       }
       RONDO_CHECK(next > target && id.end() <= targets[next - 1].id.end());
     }
-    context_.kernels.Attend(shape, QueryRows{q, strip.first_position, strip.count, kind_},
+    context_.kernels.Attend(shape_, QueryRows{q, strip.first_position, strip.count, kind_},
                             absl::MakeConstSpan(run).subspan(seen.begin - run.front().index, seen.size()),
                             context_.mask, parts_, context_.threads);
     for (size_t part = 0; part < parts_.size(); ++target) {
@@ -47,7 +46,7 @@ void OwnNodeAttender::Attend(const Strip& strip, const float* q, absl::Span<cons
         fold_.push_back(parts_[part]);
         if (fold_.size() > 1) pool_.Release(parts_[part]);
       }
-      FoldNodes(context_.kernels, shape, strip.count, absl::MakeSpan(fold_), merge_threads);
+      FoldNodes(context_.kernels, shape_, strip.count, absl::MakeSpan(fold_), merge_threads);
     }
     RONDO_CHECK(target == next);
   }

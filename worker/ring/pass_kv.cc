@@ -47,7 +47,7 @@ size_t MostNodes(const RingLayout& layout, int rank, int leaf_level) {
 PassKv::PassKv(RingContext& context)
     : context_(context),
       ring_(context, context.kernels.memory()),
-      pool_(context.kv.shape(), kBlockTokens, context.kernels.memory()) {}
+      pool_(context.kv.shape(), StripTokens(context.kv.shape().leaf_level), context.kernels.memory()) {}
 
 std::vector<std::vector<Circulation::Unit>> PassKv::Units(const AttentionShape& shape, const RingLayout& layout) {
   const int ranks = layout.world();
@@ -78,8 +78,9 @@ std::vector<RingBuffers> PassKv::Buffers(const AttentionShape& shape, const Ring
   const std::vector<std::vector<Circulation::Unit>> units = Units(shape, layout);
   std::vector<RingBuffers> buffers;
   for (int rank = 0; rank < layout.world(); ++rank) {
-    buffers.push_back({2 * Circulation::BufferBytes(units, rank),
-                       MostNodes(layout, rank, shape.leaf_level) * NodePool::SlabBytes(shape, kBlockTokens)});
+    buffers.push_back(
+        {2 * Circulation::BufferBytes(units, rank),
+         MostNodes(layout, rank, shape.leaf_level) * NodePool::SlabBytes(shape, StripTokens(shape.leaf_level))});
   }
   return buffers;
 }

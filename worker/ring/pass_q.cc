@@ -12,8 +12,8 @@ PassQ::PassQ(RingContext& context)
     : context_(context),
       ring_(context, HostMemory()),
       delivery_(context),
-      pool_(context.kv.shape(), kBlockTokens, context.kernels.memory()),
-      attender_(context, kBlockTokens, RowKind::kGiven) {}
+      pool_(context.kv.shape(), StripTokens(context.kv.shape().leaf_level), context.kernels.memory()),
+      attender_(context, StripTokens(context.kv.shape().leaf_level), RowKind::kGiven) {}
 
 std::vector<std::vector<Circulation::Unit>> PassQ::Units(const AttentionShape& shape, const RingLayout& layout) {
   const int ranks = layout.world();
@@ -86,7 +86,7 @@ std::vector<RingBuffers> PassQ::Buffers(const AttentionShape& shape, const RingL
   std::vector<RingBuffers> buffers;
   for (int rank = 0; rank < ranks; ++rank) {
     buffers.push_back({2 * (Circulation::BufferBytes(units, rank) + given[rank] + taken[rank]),
-                       (nodes[rank] + pieces[rank]) * NodePool::SlabBytes(shape, kBlockTokens)});
+                       (nodes[rank] + pieces[rank]) * NodePool::SlabBytes(shape, StripTokens(shape.leaf_level))});
   }
   return buffers;
 }

@@ -20,7 +20,7 @@ void RingDecode::Begin(int64_t position) {
 }
 
 void RingDecode::PlanExchange() {
-  const AttentionShape& shape = context_.kv.shape();
+  const AttentionShape& shape = attender_.shape();
   const size_t node_bytes = sizeof(float) * NodeFloats(shape, 1);
   owned_.clear();
   part_nodes_.assign(context_.ring_size, {});
@@ -65,8 +65,8 @@ absl::Status RingDecode::Run(int32_t layer, absl::Span<const PositionRun> runs, 
   if (absl::Status exchanged = Exchange(layer); !exchanged.ok()) return exchanged;
   ScopedTimer timer(context_.stats.compute);
   fold_ = all_nodes_;
-  const PartialNode top = FoldNodes(context_.kernels, context_.kv.shape(), 1, absl::MakeSpan(fold_), serial_);
-  context_.kernels.Finish(context_.kv.shape(), 1, top, out, nullptr, serial_);
+  const PartialNode top = FoldNodes(context_.kernels, attender_.shape(), 1, absl::MakeSpan(fold_), serial_);
+  context_.kernels.Finish(attender_.shape(), 1, top, out, nullptr, serial_);
   return absl::OkStatus();
 }
 

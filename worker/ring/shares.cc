@@ -124,7 +124,7 @@ RingLayout ProblemLayout(const RingProblem& p, const RingShares& shares) {
       blocks[rank].push_back({BlockOf(run.begin), BlocksFor(run.end)});
     }
   }
-  return MakeLayout(p.mask, p.kv_tokens, rows, std::move(blocks));
+  return MakeLayout(p.mask, p.kv_tokens, rows, std::move(blocks), p.shape.leaf_level);
 }
 
 AttentionShape FullShape(const RingProblem& p) {

@@ -39,8 +39,9 @@ struct QueryArgs {
   int64_t first_position = 0;
 };
 
-// A run of consecutive canonical blocks. Keys lie in pages of 2^page_shift tokens, by default in one. Pages that no row
-// sees anything of need not exist; so a run may as well begin or end inside a block.
+// A run of consecutive canonical blocks (decode has blocks of its own size, decode_args.h). Keys lie in pages of
+// 2^page_shift tokens, by default in one. Pages that no row sees anything of need not exist; so a run may as well begin
+// or end inside a block.
 struct KeyArgs {
   const void* k = nullptr;
   const void* v = nullptr;

@@ -8,6 +8,10 @@
 
 namespace rondo::cuda {
 
+// Canonical blocks of decode. Smaller than those of many rows: a block is one CTA's, and 32k keys of 8 KV heads are 256
+// of these, enough for all multiprocessors of a large GPU. Run-time blocks of KeyArgs are of this size here.
+inline constexpr int kDecodeBlockTokens = 1024;
+
 struct DecodeSequence {
   QueryArgs query;
   KeyArgs keys;

@@ -1,13 +1,13 @@
 // Sizes of the decode kernel for one element type and head size; used by the kernel, its launchers and tests.
 #pragma once
 
-#include "kernels/cuda/attention/args.h"
+#include "kernels/cuda/attention/decode_args.h"
 
 namespace rondo::cuda {
 
 // kStagesOfKeys: tiles of K and V in flight or in use. Three keep enough bytes on the way to use the memory's full rate
 // with two CTAs a multiprocessor; at D = 256 two fill the shared memory of one.
-template <class E, int D, int kStagesOfKeys, int kBlock = kBlockTokens>
+template <class E, int D, int kStagesOfKeys, int kBlock = kDecodeBlockTokens>
 struct DecodeConfig {
   using Element = E;
   static constexpr int kHeadDim = D;

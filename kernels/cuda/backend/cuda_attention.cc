@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/bf16.h"
 #include "base/check.h"
+#include "base/thread_pool.h"
 #include "kernels/cuda/backend/node_layout.h"
 
 namespace rondo::cuda {
@@ -31,6 +32,7 @@ NodeArgs FromRow(NodeArgs nodes, int64_t row) {
 
 CudaAttention::CudaAttention(Gpu& gpu)
     : gpu_(gpu),
+      rounded_(gpu.staging()),
       queries_(gpu),
       pages_(gpu),
       slopes_(gpu),
@@ -68,11 +70,14 @@ const T* CudaAttention::Upload(TensorBuffer& buffer, const T* host, int64_t coun
   return device;
 }
 
-const uint16_t* CudaAttention::UploadQueries(const AttentionShape& shape, const QueryRows& queries) const {
-  const int64_t elements = queries.count * shape.q_heads * shape.head_dim;
-  rounded_.resize(elements);
-  for (int64_t i = 0; i < elements; ++i) rounded_[i] = FloatToBf16(queries.q[i]);
-  return Upload(queries_, rounded_.data(), elements);
+const uint16_t* CudaAttention::UploadQueries(const AttentionShape& shape, const QueryRows& queries,
+                                             ThreadPool& pool) const {
+  const int64_t row_elements = int64_t{shape.q_heads} * shape.head_dim;
+  uint16_t* const rounded = Place<uint16_t>(rounded_, queries.count * row_elements);
+  pool.Run(queries.count, [&](int64_t row, int) {
+    for (int64_t i = row * row_elements; i < (row + 1) * row_elements; ++i) rounded[i] = FloatToBf16(queries.q[i]);
+  });
+  return Upload(queries_, rounded, queries.count * row_elements);
 }
 
 // The KV blocks of a run are pages of its canonical blocks, wherever each lies. Those a canonical block lacks at the
@@ -98,8 +103,9 @@ KeyArgs CudaAttention::Keys(const AttentionShape& shape, absl::Span<const KvBloc
 }
 
 void CudaAttention::Attend(const AttentionShape& shape, const QueryRows& queries, absl::Span<const KvBlock> run,
-                           const MaskSpec& mask, absl::Span<const PartialNode> nodes, ThreadPool&) const {
-  RONDO_CHECK(shape.leaf_level == gpu_.leaf_level() && Supports(shape).ok());
+                           const MaskSpec& mask, absl::Span<const PartialNode> nodes, ThreadPool& pool) const {
+  const bool drawn = queries.kind == RowKind::kDrawn;
+  RONDO_CHECK(shape.leaf_level == (drawn ? gpu_.drawn_leaf_level() : gpu_.leaf_level()) && Supports(shape).ok());
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto count = static_cast<int64_t>(nodes.size());
   AttentionArgs args;
@@ -107,15 +113,15 @@ void CudaAttention::Attend(const AttentionShape& shape, const QueryRows& queries
   args.kv_heads = shape.kv_heads;
   args.mask = {mask.causal, mask.window};
   args.score = {shape.scale, shape.score.softcap, Upload(slopes_, shape.score.alibi_slopes, shape.q_heads)};
-  args.query = {UploadQueries(shape, queries), int64_t{shape.q_heads} * shape.head_dim, shape.head_dim, queries.count,
-                queries.first_position};
+  args.query = {UploadQueries(shape, queries, pool), int64_t{shape.q_heads} * shape.head_dim, shape.head_dim,
+                queries.count, queries.first_position};
   args.keys = Keys(shape, run);
   args.nodes = NodesAt(shape, queries.count, Place<float>(nodes_, count * NodeFloats(shape, queries.count)));
   segments_.clear();
   for (int64_t row = 0; row < queries.count; row = segments_.back().end) {
     segments_.push_back(SegmentAt(mask, queries, row));
   }
-  if (queries.kind == RowKind::kDrawn) {
+  if (drawn) {
     Decode(shape, args);
   } else {
     Prefill(shape, args);

@@ -21,6 +21,7 @@ class CudaAttention : public AttentionKernels {
 
   std::string_view name() const override { return gpu_.family(); }
   int32_t leaf_level() const override { return gpu_.leaf_level(); }
+  int32_t drawn_leaf_level() const override { return gpu_.drawn_leaf_level(); }
   TensorMemory& memory() const override { return gpu_; }
   absl::Status Supports(const AttentionShape& shape) const override;
 
@@ -44,7 +45,7 @@ class CudaAttention : public AttentionKernels {
   void CopyNode(const AttentionShape& shape, int64_t count, const NodeArgs& from, int64_t index,
                 const PartialNode& to) const;
 
-  const uint16_t* UploadQueries(const AttentionShape& shape, const QueryRows& queries) const;
+  const uint16_t* UploadQueries(const AttentionShape& shape, const QueryRows& queries, ThreadPool& pool) const;
   KeyArgs Keys(const AttentionShape& shape, absl::Span<const KvBlock> run) const;
   // The nodes of args by the kernel for many rows (given ones) or for few (drawn ones). A row's kind decides and not
   // how many come along: the first may be another kernel on another GPU, with bits of its own.
@@ -53,7 +54,7 @@ class CudaAttention : public AttentionKernels {
 
   Gpu& gpu_;
   mutable std::mutex mutex_;
-  mutable std::vector<uint16_t> rounded_;
+  mutable TensorBuffer rounded_;  // host memory
   mutable std::vector<int64_t> offsets_;
   mutable std::vector<Segment> segments_;
   mutable std::vector<DecodeSequence> sequences_;

@@ -16,8 +16,9 @@ namespace rondo::cuda {
 // Allocate, Free and Owns.
 class Gpu : public TensorMemory {
  public:
-  virtual std::string_view family() const = 0;  // sm80, sm90: which bits it gives
-  virtual int32_t leaf_level() const = 0;       // its canonical block is 2^leaf_level KV blocks
+  virtual std::string_view family() const = 0;   // sm80, sm90: which bits it gives
+  virtual int32_t leaf_level() const = 0;        // Attend's canonical block is 2^leaf_level KV blocks
+  virtual int32_t drawn_leaf_level() const = 0;  // and Decode's
   virtual bool HasHeadDim(int32_t head_dim) const = 0;
 
   bool is_host() const final { return false; }

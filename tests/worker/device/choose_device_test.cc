@@ -129,6 +129,7 @@ TEST(ChooseDevice, RanksTakeGpusByTheirPlaceOnTheMachine) {
     ASSERT_TRUE(choice.ok());
     EXPECT_TRUE(choice->cuda);
     EXPECT_EQ(choice->index, local_rank % 4);
+    EXPECT_EQ(choice->sharers, 2);
   }
   DeviceRequest third = kCuda;
   third.index = 2;

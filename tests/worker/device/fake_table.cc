@@ -1,5 +1,7 @@
 #include "tests/worker/device/fake_table.h"
 
+#include <gtest/gtest.h>
+
 #include <cstdlib>
 #include <cstring>
 
@@ -8,6 +10,7 @@ namespace {
 
 int stream_object = 0;
 int lt_object = 0;
+std::map<void*, uint64_t> sizes;  // of device memory
 
 int Result(const char* call) { return Fake().fail == call ? 2 : 0; }
 
@@ -35,6 +38,7 @@ rondo_cuda_module_v1 MakeTable() {
   t.version = kRondoCudaModuleVersion;
   t.size = sizeof(t);
   t.leaf_level = 4;
+  t.drawn_leaf_level = 2;
   t.error_text = [](int) { return "out of memory"; };
   t.set_device = [](int) { return Result("set_device"); };
   t.device_facts = [](int, rondo_cuda_device_v1* facts) {
@@ -47,14 +51,24 @@ rondo_cuda_module_v1 MakeTable() {
     *total = 2000;
     return 0;
   };
-  t.stream_create = [](void** stream) {
+  t.stream_create = [](void** stream, int urgent) {
+    EXPECT_EQ(urgent, 0);
     *stream = &stream_object;
     return 0;
   };
   t.stream_destroy = [](void*) { return 0; };
   t.stream_synchronize = [](void*) { return Result("synchronize"); };
-  t.memory_alloc = [](void** memory, uint64_t bytes) { return Allocate("alloc", memory, bytes); };
-  t.memory_free = Free;
+  t.memory_alloc = [](void** memory, uint64_t bytes) {
+    if (Fake().held + bytes > Fake().most) return 2;
+    const int error = Allocate("alloc", memory, bytes);
+    if (error == 0) Fake().held += sizes[*memory] = bytes;
+    return error;
+  };
+  t.memory_free = [](void* memory) {
+    Fake().held -= sizes[memory];
+    sizes.erase(memory);
+    return Free(memory);
+  };
   t.pinned_alloc = [](void** memory, uint64_t bytes) {
     const int error = Allocate("pinned", memory, bytes);
     Fake().pinned += error == 0;
@@ -66,6 +80,14 @@ rondo_cuda_module_v1 MakeTable() {
   };
   t.copy_async = [](void* to, const void* from, uint64_t bytes, void*) {
     std::memcpy(to, from, bytes);
+    return 0;
+  };
+  t.copy_rows_async = [](void* to, uint64_t to_pitch, const void* from, uint64_t from_pitch, uint64_t row_bytes,
+                         uint64_t rows, void*) {
+    for (uint64_t row = 0; row < rows; ++row) {
+      std::memcpy(static_cast<std::byte*>(to) + row * to_pitch, static_cast<const std::byte*>(from) + row * from_pitch,
+                  row_bytes);
+    }
     return 0;
   };
   t.dense.rms_norm = [](const cuda::RmsNormArgs*, void* stream) { return Launched("rms_norm", stream); };

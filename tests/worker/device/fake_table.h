@@ -15,6 +15,8 @@ struct FakeTable {
   uint64_t free_bytes = 1000;
   int allocated = 0;  // of all kinds, not yet given back
   int pinned = 0;
+  uint64_t most = ~uint64_t{0};  // bytes of device memory
+  uint64_t held = 0;
   void* stream = nullptr;  // that the last kernel was given
 };
 

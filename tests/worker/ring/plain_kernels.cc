@@ -23,11 +23,12 @@ class Plain : public AttentionKernels {
   explicit Plain(int32_t leaf_level) : leaf_level_(leaf_level) {}
   std::string_view name() const override { return "plain"; }
   int32_t leaf_level() const override { return leaf_level_; }
+  int32_t drawn_leaf_level() const override { return std::max(0, leaf_level_ - 1); }
 
   void Attend(const AttentionShape& s, const QueryRows& queries, absl::Span<const KvBlock> run, const MaskSpec& mask,
               absl::Span<const PartialNode> nodes, ThreadPool& pool) const override {
-    RONDO_CHECK(s.leaf_level == leaf_level_);
-    const BlockRange range = WholeLeaves({run.front().index, run.back().index + 1}, leaf_level_);
+    RONDO_CHECK(s.leaf_level == (queries.kind == RowKind::kDrawn ? drawn_leaf_level() : leaf_level_));
+    const BlockRange range = WholeLeaves({run.front().index, run.back().index + 1}, s.leaf_level);
     int64_t next = range.begin;
     for (const PartialNode& target : nodes) {
       RONDO_CHECK(target.id.begin() == next);
@@ -76,7 +77,7 @@ class Plain : public AttentionKernels {
  private:
   void AttendNode(const AttentionShape& s, const QueryRows& queries, absl::Span<const KvBlock> run,
                   const MaskSpec& mask, const PartialNode& target, ThreadPool& pool) const {
-    if (target.id.level == leaf_level_) return AttendLeaf(s, queries, run, mask, target);
+    if (target.id.level == s.leaf_level) return AttendLeaf(s, queries, run, mask, target);
     PartialNode left = target;
     left.id = {target.id.level - 1, 2 * target.id.index};
     AttendNode(s, queries, run, mask, left, pool);

@@ -17,8 +17,11 @@ namespace rondo::cuda_module {
 
 #if RONDO_HAVE_CUDA_KERNELS
 
-inline constexpr int32_t kLeafLevel =
-    std::countr_zero(static_cast<uint64_t>(cuda::kBlockTokens) / static_cast<uint64_t>(rondo::kBlockTokens));
+constexpr int32_t LeafLevel(int64_t block_tokens) {
+  return std::countr_zero(static_cast<uint64_t>(block_tokens) / static_cast<uint64_t>(rondo::kBlockTokens));
+}
+inline constexpr int32_t kLeafLevel = LeafLevel(cuda::kBlockTokens);
+inline constexpr int32_t kDrawnLeafLevel = LeafLevel(cuda::kDecodeBlockTokens);
 inline constexpr const char* kTargets = "sm_80 sm_90a sm_100a compute_90";
 
 // Words of the last call that failed, by thread.
@@ -59,6 +62,7 @@ inline constexpr auto* kDecode = &Decode;
 #else
 
 inline constexpr int32_t kLeafLevel = 0;
+inline constexpr int32_t kDrawnLeafLevel = 0;
 inline constexpr const char* kTargets = "";
 inline constexpr decltype(rondo_cuda_module_v1::attend_plan) kAttendPlan = nullptr;
 inline constexpr decltype(rondo_cuda_module_v1::attend) kAttend = nullptr;

@@ -33,11 +33,12 @@ int MemoryInfo(uint64_t* free_bytes, uint64_t* total_bytes) {
   return error;
 }
 
-int StreamCreate(void** stream) {
+int StreamCreate(void** stream, int urgent) {
   int least = 0;
   int greatest = 0;
   if (const cudaError_t error = cudaDeviceGetStreamPriorityRange(&least, &greatest); error != cudaSuccess) return error;
-  return cudaStreamCreateWithPriority(reinterpret_cast<cudaStream_t*>(stream), cudaStreamNonBlocking, greatest);
+  return cudaStreamCreateWithPriority(reinterpret_cast<cudaStream_t*>(stream), cudaStreamNonBlocking,
+                                      urgent != 0 ? greatest : least);
 }
 int StreamDestroy(void* stream) { return cudaStreamDestroy(static_cast<cudaStream_t>(stream)); }
 int StreamSynchronize(void* stream) { return cudaStreamSynchronize(static_cast<cudaStream_t>(stream)); }
@@ -79,6 +80,12 @@ int MemoryIsDevice(const void* memory, int* is_device) {
 
 int CopyAsync(void* to, const void* from, uint64_t bytes, void* stream) {
   return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream));
+}
+
+int CopyRowsAsync(void* to, uint64_t to_pitch, const void* from, uint64_t from_pitch, uint64_t row_bytes, uint64_t rows,
+                  void* stream) {
+  return cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, row_bytes, rows, cudaMemcpyDefault,
+                           static_cast<cudaStream_t>(stream));
 }
 
 // The driver's own call, found through the runtime so that the module does not link libcuda.
@@ -142,6 +149,7 @@ constexpr rondo_cuda_module_v1 kTable = {
     .size = sizeof(rondo_cuda_module_v1),
     .cuda_version = CUDART_VERSION,
     .leaf_level = kLeafLevel,
+    .drawn_leaf_level = kDrawnLeafLevel,
     .targets = kTargets,
     .error_text = ErrorText,
     .driver_version = DriverVersion,
@@ -162,6 +170,7 @@ constexpr rondo_cuda_module_v1 kTable = {
     .pinned_alloc = PinnedAlloc,
     .pinned_free = PinnedFree,
     .memory_is_device = MemoryIsDevice,
+    .copy_rows_async = CopyRowsAsync,
     .copy_async = CopyAsync,
     .ipc_share_memory = IpcShareMemory,
     .ipc_open_memory = IpcOpenMemory,

@@ -19,7 +19,8 @@ constexpr int kHeadDim = 64;
 constexpr int kCtas = 2;
 constexpr int kLeafTokens = 2 * rondo::kBlockTokens;
 using Config = AttendConfig<gpu::Bf16, kHeadDim, 1, kLeafTokens>;
-using FewRows = DecodeConfig<gpu::Bf16, kHeadDim, 3, kLeafTokens>;
+template <int kLeaf>
+using FewRows = DecodeConfig<gpu::Bf16, kHeadDim, 3, kLeaf>;
 
 void Check(const simt::Report& report) {
   if (report.ok()) return;
@@ -34,6 +35,16 @@ void Note(const QueryArgs& rows, std::vector<int64_t>* positions) {
 int NodeCtas(int64_t rows, int32_t heads) {
   constexpr int kWarps = kNodeThreads / 32;
   return static_cast<int>((rows * heads + kWarps - 1) / kWarps);
+}
+
+template <int kLeaf>
+void LaunchDecode(const DecodeArgs& args, int64_t items, const simt::Options& options) {
+  using C = FewRows<kLeaf>;
+  Check(simt::Launch(static_cast<int>(items), C::kThreads, DecodeBlock<C>::kSharedBytes, options,
+                     [&] { DecodeMma<C>(args); }));
+  constexpr int kWarps = kFoldThreads / 32;
+  Check(simt::Launch(static_cast<int>((args.rows * args.q_heads + kWarps - 1) / kWarps), kFoldThreads, 0, options,
+                     [&] { FoldLeaves<gpu::Bf16, kHeadDim, kLeaf>(args); }));
 }
 
 }  // namespace
@@ -65,11 +76,11 @@ void EmulatedGpu::Decode(const DecodeArgs& args, int64_t items, int32_t) {
   const testing::FencedMemory::Opened opened(memory_);
   for (int i = 0; i < args.count; ++i) Note(args.sequences[i].query, &launched_.decode);
   ++launched_.decode_launches;
-  Check(simt::Launch(static_cast<int>(items), FewRows::kThreads, DecodeBlock<FewRows>::kSharedBytes, options_,
-                     [&] { DecodeMma<FewRows>(args); }));
-  constexpr int kWarps = kFoldThreads / 32;
-  Check(simt::Launch(static_cast<int>((args.rows * args.q_heads + kWarps - 1) / kWarps), kFoldThreads, 0, options_,
-                     [&] { FoldLeaves<gpu::Bf16, kHeadDim, kLeafTokens>(args); }));
+  if (drawn_leaf_level_ == 0) {
+    LaunchDecode<rondo::kBlockTokens>(args, items, options_);
+  } else {
+    LaunchDecode<kLeafTokens>(args, items, options_);
+  }
 }
 
 void EmulatedGpu::Merge(const NodeArgs& left, const NodeArgs& right, int64_t rows, int32_t heads, int32_t) {

@@ -2,9 +2,9 @@
 // of the backend and of rings on GPUs.
 #pragma once
 
-#include <vector>
 #include <atomic>
 #include <limits>
+#include <vector>
 
 #include "kernels/cuda/backend/gpu.h"
 #include "tests/testing/fenced_memory.h"
@@ -12,11 +12,12 @@
 
 namespace rondo::cuda {
 
-// bf16, head_dim 64, canonical blocks of two KV blocks: small, so that short sequences make trees. A fault of a kernel
-// ends the program with the emulator's words.
+// bf16, head_dim 64, canonical blocks of two KV blocks for given rows and of one, or two, for drawn ones: small, so
+// that short sequences make trees. A fault of a kernel ends the program with the emulator's words.
 class EmulatedGpu : public Gpu {
  public:
-  explicit EmulatedGpu(simt::Options options = {}) : options_(options) {}
+  explicit EmulatedGpu(simt::Options options = {}, int32_t drawn_leaf_level = 0)
+      : options_(options), drawn_leaf_level_(drawn_leaf_level) {}
 
   // All ones: NaN until somebody writes.
   void* Allocate(size_t bytes) override;
@@ -29,6 +30,7 @@ class EmulatedGpu : public Gpu {
 
   std::string_view family() const override { return "sm80"; }
   int32_t leaf_level() const override { return 1; }
+  int32_t drawn_leaf_level() const override { return drawn_leaf_level_; }
   bool HasHeadDim(int32_t head_dim) const override { return head_dim == 64; }
   void Attend(AttentionArgs args, int32_t head_dim) override;
   void Decode(const DecodeArgs& args, int64_t items, int32_t head_dim) override;
@@ -52,6 +54,7 @@ class EmulatedGpu : public Gpu {
   std::atomic<size_t> used_{0};
   std::atomic<size_t> most_{std::numeric_limits<size_t>::max()};
   simt::Options options_;
+  const int32_t drawn_leaf_level_;
   Launched launched_;
 };
 
