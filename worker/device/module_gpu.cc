@@ -109,9 +109,16 @@ bool ModuleGpu::Owns(const void* p) const {
 }
 
 void ModuleGpu::Copy(void* to, const void* from, size_t bytes) {
-  if (bytes == 0) return;
+  const MemoryCopy copy{to, from, bytes};
+  if (bytes > 0) CopyAll({&copy, 1});
+}
+
+void ModuleGpu::CopyAll(std::span<const MemoryCopy> copies) {
   Use();
-  Check(table_->copy_async(to, from, bytes, stream_), "cudaMemcpyAsync");
+  for (const MemoryCopy& copy : copies) {
+    if (copy.bytes == 0) continue;
+    Check(table_->copy_async(copy.to, copy.from, copy.bytes, stream_), "cudaMemcpyAsync");
+  }
   Check(table_->stream_synchronize(stream_), "cudaStreamSynchronize");
 }
 

@@ -40,6 +40,7 @@ class ModuleGpu : public cuda::Gpu {
   void Free(void* p, size_t bytes) override;
   bool Owns(const void* p) const override;
   void Copy(void* to, const void* from, size_t bytes) override;
+  void CopyAll(std::span<const MemoryCopy> copies) override;
   TensorMemory& staging() override { return pinned_; }
 
   // By capability: what tensor cores add in which order is the generation's own, though the code is the same.

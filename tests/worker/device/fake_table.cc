@@ -52,7 +52,10 @@ rondo_cuda_module_v1 MakeTable() {
     return 0;
   };
   t.stream_destroy = [](void*) { return 0; };
-  t.stream_synchronize = [](void*) { return Result("synchronize"); };
+  t.stream_synchronize = [](void*) {
+    ++Fake().waits;
+    return Result("synchronize");
+  };
   t.memory_alloc = [](void** memory, uint64_t bytes) { return Allocate("alloc", memory, bytes); };
   t.memory_free = Free;
   t.pinned_alloc = [](void** memory, uint64_t bytes) {
@@ -65,8 +68,9 @@ rondo_cuda_module_v1 MakeTable() {
     return Free(memory);
   };
   t.copy_async = [](void* to, const void* from, uint64_t bytes, void*) {
+    ++Fake().copies;
     std::memcpy(to, from, bytes);
-    return 0;
+    return Result("copy");
   };
   t.dense.rms_norm = [](const cuda::RmsNormArgs*, void* stream) { return Launched("rms_norm", stream); };
   t.dense.rope = [](const cuda::RopeArgs*, RopePairing, void* stream) { return Launched("rope", stream); };

@@ -16,6 +16,8 @@ struct FakeTable {
   int allocated = 0;  // of all kinds, not yet given back
   int pinned = 0;
   void* stream = nullptr;  // that the last kernel was given
+  int copies = 0;
+  int waits = 0;
 };
 
 // One for the process; tests assign a fresh one.
