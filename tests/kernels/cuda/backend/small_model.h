@@ -66,12 +66,12 @@ struct OnGpu {
   float* Put(const std::vector<float>& values) {
     buffers.emplace_back(gpu);
     auto* const to = reinterpret_cast<float*>(buffers.back().Grow(std::max<size_t>(1, values.size() * sizeof(float))));
-    gpu.Copy(to, values.data(), values.size() * sizeof(float));
+    if (!values.empty()) gpu.Copy(to, values.data(), values.size() * sizeof(float));
     return to;
   }
   std::vector<float> Get(const float* from, int64_t count) {
     std::vector<float> values(count);
-    gpu.Copy(values.data(), from, count * sizeof(float));
+    if (count > 0) gpu.Copy(values.data(), from, count * sizeof(float));
     return values;
   }
 
