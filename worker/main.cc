@@ -186,9 +186,9 @@ absl::StatusOr<Shared> Load(const WorkerOptions& o, const DeviceChoice& device, 
 
 void LogStart(const Shared& shared) {
   LogInfo(shared.context.model == nullptr ? "no model: attention jobs only" : shared.identity.model_name, ", kernels ",
-          shared.context.kernels.name, ", compute ", Name(shared.context.compute), ", KV ",
-          Name(shared.context.kv_type), " in ", shared.identity.kv_memory_bytes >> 20, " MiB, ", shared.threads,
-          " threads on CPUs ", shared.identity.cpus);
+          shared.context.kernels.name, shared.identity.libraries.empty() ? "" : " with ", shared.identity.libraries,
+          ", compute ", Name(shared.context.compute), ", KV ", Name(shared.context.kv_type), " in ",
+          shared.identity.kv_memory_bytes >> 20, " MiB, ", shared.threads, " threads on CPUs ", shared.identity.cpus);
 }
 
 std::string NewLaunchId() {

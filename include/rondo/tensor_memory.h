@@ -1,12 +1,20 @@
-// Where the big tensors of attention live: keys and values, blocks on their way round the ring, partial nodes. Host
-// memory for CPU kernels, a device's for others; used by the KV cache and the ring, which copy through it and never
-// look inside.
+// Where the big tensors live: keys and values, blocks on their way round the ring, partial nodes, the decoder's rows.
+// Host memory for CPU kernels, a device's for others; used by the KV cache, the ring and the decoder, which copy through
+// it and never look inside.
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <utility>
 
 namespace rondo {
+
+// `bytes` from one place to another; none may be null where there are bytes.
+struct MemoryCopy {
+  void* to = nullptr;
+  const void* from = nullptr;
+  size_t bytes = 0;
+};
 
 class TensorMemory {
  public:
@@ -27,11 +35,9 @@ class TensorMemory {
   // Either end may be here or in host memory. Everything that was to write `from` has written it, and the copy is done
   // when this returns. A device that fails ends the process: there is no answer without it.
   virtual void Copy(void* to, const void* from, size_t bytes) = 0;
-
-  // `rows` copies of `row_bytes`, which lie so many bytes apart: for a device one command.
-  virtual void CopyRows(std::byte* to, size_t to_pitch, const std::byte* from, size_t from_pitch, size_t row_bytes,
-                        size_t rows) {
-    for (size_t row = 0; row < rows; ++row) Copy(to + row * to_pitch, from + row * from_pitch, row_bytes);
+  // Several that do not overlap: a device is waited for once.
+  virtual void CopyAll(std::span<const MemoryCopy> copies) {
+    for (const MemoryCopy& copy : copies) Copy(copy.to, copy.from, copy.bytes);
   }
 };
 

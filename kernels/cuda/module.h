@@ -75,8 +75,6 @@ struct rondo_cuda_module_v1 {
   int (*pinned_alloc)(void** memory, uint64_t bytes);
   int (*pinned_free)(void* memory);
   int (*memory_is_device)(const void* memory, int* is_device);
-  int (*copy_rows_async)(void* to, uint64_t to_pitch, const void* from, uint64_t from_pitch, uint64_t row_bytes,
-                         uint64_t rows, void* stream);
   int (*copy_async)(void* to, const void* from, uint64_t bytes, void* stream);  // any direction
 
   int (*ipc_share_memory)(const void* memory, uint8_t handle[64], uint64_t* offset);

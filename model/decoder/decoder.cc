@@ -98,9 +98,7 @@ void Decoder::Project(const LayerWeights& layer, const float* hidden, const floa
   kernels_.MatMul(layer.wv, embedding_rows_, v, pool_);
   kernels_.Rope(q, count, config_.q_heads, config_.head_dim, config_.rope_pairing, cos, sin, config_.rotated, pool_);
   kernels_.Rope(k, count, config_.kv_heads, config_.head_dim, config_.rope_pairing, cos, sin, config_.rotated, pool_);
-  q_.Keep(first, count);
-  k_.Keep(first, count);
-  v_.Keep(first, count);
+  StagedRows::KeepAll({&q_, &k_, &v_}, first, count);
 }
 
 void Decoder::AddAttendedAndFeedForward(const LayerWeights& layer, float* hidden, int64_t first, int64_t count) {

@@ -42,12 +42,20 @@ class StagedRows {
   // The same with what the host rows hold.
   float* Fetch(int64_t first, int64_t count) {
     float* const window = Window(first, count);
-    if (!memory_.is_host()) memory_.Copy(window, host_ + first * width_, Bytes(count));
+    if (!memory_.is_host() && count > 0) memory_.Copy(window, host_ + first * width_, Bytes(count));
     return window;
   }
   // The window's rows to the host's, once the kernels before have written them.
-  void Keep(int64_t first, int64_t count) {
-    if (!memory_.is_host()) memory_.Copy(host_ + first * width_, window_.data(), Bytes(count));
+  void Keep(int64_t first, int64_t count) { KeepAll({this}, first, count); }
+  // Several at once, in one memory.
+  template <size_t n>
+  static void KeepAll(StagedRows* const (&all)[n], int64_t first, int64_t count) {
+    if (all[0]->memory_.is_host() || count == 0) return;
+    MemoryCopy copies[n];
+    for (size_t i = 0; i < n; ++i) {
+      copies[i] = {all[i]->host_ + first * all[i]->width_, all[i]->window_.data(), all[i]->Bytes(count)};
+    }
+    all[0]->memory_.CopyAll(copies);
   }
 
  private:

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "rondo/attention_kernels.h"
@@ -40,7 +41,9 @@ class KvArena {
   int64_t slots_ = 0;
   size_t block_bytes_ = 0;
   TensorBuffer data_;
-  TensorBuffer head_rows_;  // scratch of StoreOnDevice
+  // Scratch of StoreOnDevice.
+  TensorBuffer head_rows_;
+  std::vector<MemoryCopy> copies_;
 };
 
 }  // namespace rondo

@@ -100,17 +100,16 @@ bool ModuleGpu::Owns(const void* p) const {
 }
 
 void ModuleGpu::Copy(void* to, const void* from, size_t bytes) {
-  if (bytes == 0) return;
-  Use();
-  Check(table_->copy_async(to, from, bytes, stream_), "cudaMemcpyAsync");
-  Check(table_->stream_synchronize(stream_), "cudaStreamSynchronize");
+  const MemoryCopy copy{to, from, bytes};
+  if (bytes > 0) CopyAll({&copy, 1});
 }
 
-void ModuleGpu::CopyRows(std::byte* to, size_t to_pitch, const std::byte* from, size_t from_pitch, size_t row_bytes,
-                         size_t rows) {
-  if (row_bytes == 0 || rows == 0) return;
+void ModuleGpu::CopyAll(std::span<const MemoryCopy> copies) {
   Use();
-  Check(table_->copy_rows_async(to, to_pitch, from, from_pitch, row_bytes, rows, stream_), "cudaMemcpy2DAsync");
+  for (const MemoryCopy& copy : copies) {
+    if (copy.bytes == 0) continue;
+    Check(table_->copy_async(copy.to, copy.from, copy.bytes, stream_), "cudaMemcpyAsync");
+  }
   Check(table_->stream_synchronize(stream_), "cudaStreamSynchronize");
 }
 

@@ -41,8 +41,7 @@ class ModuleGpu : public cuda::Gpu {
   void Free(void* p, size_t bytes) override;
   bool Owns(const void* p) const override;
   void Copy(void* to, const void* from, size_t bytes) override;
-  void CopyRows(std::byte* to, size_t to_pitch, const std::byte* from, size_t from_pitch, size_t row_bytes,
-                size_t rows) override;
+  void CopyAll(std::span<const MemoryCopy> copies) override;
   TensorMemory& staging() override { return pinned_; }
 
   // By capability: what tensor cores add in which order is the generation's own, though the code is the same.

@@ -72,14 +72,50 @@ absl::Status Check(GpuDense& gpu, const Wanted& wanted) {
   return absl::Status(prepared.code(), absl::StrCat(wanted.name, ": ", prepared.message()));
 }
 
-// Places one after the other, each on a boundary that every kernel is content with.
-class Layout {
+// Forms lie one after the other, each from a boundary that every kernel is content with.
+constexpr size_t kBoundary = 256;
+size_t Aligned(size_t bytes) { return (bytes + kBoundary - 1) / kBoundary * kBoundary; }
+
+struct Need {
+  size_t rounded = 0, packed = 0, as_in_file = 0;
+  size_t kept = 0;     // all of them and the gains, each on its boundary
+  size_t reading = 0;  // the largest that is converted, while it is
+  size_t files = 0;    // to be read
+};
+
+Need NeedOf(const std::vector<Wanted>& wanted, size_t gains, size_t gain_bytes) {
+  Need need;
+  need.kept = gains * Aligned(gain_bytes);
+  for (const Wanted& w : wanted) {
+    const size_t as_in_file = w.file ? w.file_bytes() : 0;
+    need.rounded += w.rounded_bytes();
+    need.packed += w.packed_bytes();
+    need.as_in_file += as_in_file;
+    need.kept += Aligned(w.rounded_bytes()) + Aligned(w.packed_bytes()) + Aligned(as_in_file);
+    if (w.rounded || w.packed) need.reading = std::max(need.reading, w.file_bytes());
+    need.files += w.file_bytes();
+  }
+  return need;
+}
+
+absl::Status Exhausted(const Need& need, GpuDense& gpu) {
+  return absl::ResourceExhaustedError(absl::StrCat("the weights need ", need.kept + need.reading,
+                                                   " bytes of GPU memory (", need.rounded, " in bf16, ", need.packed,
+                                                   " packed, ", need.as_in_file, " as in the file, ", need.reading,
+                                                   " while they are read), and ", gpu.free_bytes(), " are free"));
+}
+
+// Hands out the storage from its beginning.
+class Places {
  public:
-  size_t Place(size_t bytes) { return std::exchange(bytes_, bytes_ + (bytes + 255) / 256 * 256); }
-  size_t bytes() const { return bytes_; }
+  explicit Places(std::byte* begin) : next_(begin) {}
+  template <typename T>
+  T* Take(size_t bytes) {
+    return reinterpret_cast<T*>(std::exchange(next_, next_ + Aligned(bytes)));
+  }
 
  private:
-  size_t bytes_ = 0;
+  std::byte* next_;
 };
 
 class Progress {
@@ -102,92 +138,67 @@ class Progress {
   absl::Time said_ = began_;
 };
 
-void Convert(GpuDense& gpu, const Wanted& wanted, const std::byte* file, const DeviceWeight& to) {
-  const WeightView& view = *wanted.view;
-  const auto* weight = reinterpret_cast<const uint8_t*>(file);
+// From the file's bytes on the device to the forms that are wanted of them.
+void Convert(GpuDense& gpu, const WeightView& view, const uint8_t* file, uint16_t* rounded, uint8_t* packed) {
   const auto row_bytes = static_cast<int64_t>(view.row_bytes);
-  if (wanted.rounded) {
-    gpu.Dequantise({.weight = weight,
-                    .row_bytes = row_bytes,
-                    .out = const_cast<uint16_t*>(to.rounded),
-                    .rows = view.rows,
-                    .cols = view.cols},
+  if (rounded != nullptr) {
+    gpu.Dequantise({.weight = file, .row_bytes = row_bytes, .out = rounded, .rows = view.rows, .cols = view.cols},
                    view.type, RowType::kBf16);
   }
-  if (wanted.packed) {
-    gpu.PackWeight({.weight = weight,
+  if (packed != nullptr) {
+    gpu.PackWeight({.weight = file,
                     .row_bytes = row_bytes,
-                    .packed = const_cast<uint8_t*>(to.packed),
+                    .packed = packed,
                     .rows = static_cast<int32_t>(view.rows),
                     .cols = static_cast<int32_t>(view.cols)},
                    view.type);
   }
 }
 
+DeviceWeight Read(GpuDense& gpu, const Wanted& w, uint8_t* reading, Places& places) {
+  uint16_t* const rounded = w.rounded ? places.Take<uint16_t>(w.rounded_bytes()) : nullptr;
+  uint8_t* const packed = w.packed ? places.Take<uint8_t>(w.packed_bytes()) : nullptr;
+  uint8_t* const kept = w.file ? places.Take<uint8_t>(w.file_bytes()) : nullptr;
+  uint8_t* const file = w.file ? kept : reading;
+  gpu.memory().Copy(file, w.view->data, w.file_bytes());
+  Convert(gpu, *w.view, file, rounded, packed);
+  return {rounded, packed, kept};
+}
+
+std::vector<const float*> GainsOf(const ModelWeights& weights) {
+  std::vector<const float*> gains = {weights.output_norm};
+  for (const LayerWeights& layer : weights.layers) gains.insert(gains.end(), {layer.attn_norm, layer.ffn_norm});
+  return gains;
+}
+
 }  // namespace
 
 absl::StatusOr<DeviceWeights> DeviceWeights::Upload(GpuDense& gpu, const ModelWeights& weights) {
   const std::vector<Wanted> wanted = WantedOf(weights);
-  std::vector<const float*> gains = {weights.output_norm};
-  for (const LayerWeights& layer : weights.layers) gains.insert(gains.end(), {layer.attn_norm, layer.ffn_norm});
-  const size_t gain_bytes = weights.embedding.cols * sizeof(float);
-
-  size_t rounded = 0, packed = 0, as_is = 0, largest = 0, to_read = 0;
   for (const Wanted& w : wanted) {
     if (absl::Status fits = Check(gpu, w); !fits.ok()) return fits;
-    rounded += w.rounded_bytes();
-    packed += w.packed_bytes();
-    if (w.file) as_is += w.file_bytes();
-    if (w.rounded || w.packed) largest = std::max(largest, w.file_bytes());
-    to_read += w.file_bytes();
   }
-  Layout layout;
-  struct Places {
-    size_t rounded, packed, file;
-  };
-  std::vector<Places> places;
-  for (const Wanted& w : wanted) {
-    places.push_back(
-        {layout.Place(w.rounded_bytes()), layout.Place(w.packed_bytes()), layout.Place(w.file ? w.file_bytes() : 0)});
-  }
-  const size_t first_gain = layout.Place(0);
-  for (size_t i = 0; i < gains.size(); ++i) layout.Place(gain_bytes);
-
-  const auto exhausted = [&] {
-    return absl::ResourceExhaustedError(absl::StrCat("the weights need ", layout.bytes() + largest,
-                                                     " bytes of GPU memory (", rounded, " in bf16, ", packed,
-                                                     " packed, ", as_is, " as in the file, ", largest,
-                                                     " while they are read), and ", gpu.free_bytes(), " are free"));
-  };
-  if (layout.bytes() + largest > gpu.free_bytes()) return exhausted();
+  const std::vector<const float*> gains = GainsOf(weights);
+  const size_t gain_bytes = weights.embedding.cols * sizeof(float);
+  const Need need = NeedOf(wanted, gains.size(), gain_bytes);
+  if (need.kept + need.reading > gpu.free_bytes()) return Exhausted(need, gpu);
   DeviceWeights made(gpu.memory());
   TensorBuffer reading(gpu.memory());
-  if (!made.storage_.TryGrow(layout.bytes()) || !reading.TryGrow(largest)) return exhausted();
+  if (!made.storage_.TryGrow(need.kept) || !reading.TryGrow(need.reading)) return Exhausted(need, gpu);
 
-  const auto at = [&](size_t place) { return made.storage_.data() + place; };
-  Progress progress(to_read);
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const Wanted& w = wanted[i];
-    DeviceWeight& to = made.weights_[w.view->data];
-    if (w.rounded) {
-      to.rounded = reinterpret_cast<const uint16_t*>(at(places[i].rounded));
-      made.most_cols_ = std::max(made.most_cols_, w.view->cols);
-      made.most_outputs_ = std::max(made.most_outputs_, LtPaddedOutputs(w.view->rows));
-    }
-    if (w.packed) to.packed = reinterpret_cast<const uint8_t*>(at(places[i].packed));
-    if (w.file) {
-      to.file = reinterpret_cast<const uint8_t*>(at(places[i].file));
-      gpu.memory().Copy(at(places[i].file), w.view->data, w.file_bytes());
-    } else {
-      gpu.memory().Copy(reading.data(), w.view->data, w.file_bytes());
-    }
-    Convert(gpu, w, w.file ? at(places[i].file) : reading.data(), to);
+  Places places(made.storage_.data());
+  Progress progress(need.files);
+  for (const Wanted& w : wanted) {
+    made.weights_[w.view->data] = Read(gpu, w, reinterpret_cast<uint8_t*>(reading.data()), places);
     progress.Add(w.file_bytes());
+    if (!w.rounded) continue;
+    made.most_cols_ = std::max(made.most_cols_, w.view->cols);
+    made.most_outputs_ = std::max(made.most_outputs_, LtPaddedOutputs(w.view->rows));
   }
-  for (size_t i = 0; i < gains.size(); ++i) {
-    std::byte* const gain = at(first_gain) + i * ((gain_bytes + 255) / 256 * 256);
-    gpu.memory().Copy(gain, gains[i], gain_bytes);
-    made.gains_[gains[i]] = reinterpret_cast<const float*>(gain);
+  for (const float* const gain : gains) {
+    auto* const on_device = places.Take<float>(gain_bytes);
+    gpu.memory().Copy(on_device, gain, gain_bytes);
+    made.gains_[gain] = on_device;
   }
   return made;
 }

@@ -57,7 +57,10 @@ rondo_cuda_module_v1 MakeTable() {
     return 0;
   };
   t.stream_destroy = [](void*) { return 0; };
-  t.stream_synchronize = [](void*) { return Result("synchronize"); };
+  t.stream_synchronize = [](void*) {
+    ++Fake().waits;
+    return Result("synchronize");
+  };
   t.memory_alloc = [](void** memory, uint64_t bytes) {
     if (Fake().held + bytes > Fake().most) return 2;
     const int error = Allocate("alloc", memory, bytes);
@@ -79,16 +82,9 @@ rondo_cuda_module_v1 MakeTable() {
     return Free(memory);
   };
   t.copy_async = [](void* to, const void* from, uint64_t bytes, void*) {
+    ++Fake().copies;
     std::memcpy(to, from, bytes);
-    return 0;
-  };
-  t.copy_rows_async = [](void* to, uint64_t to_pitch, const void* from, uint64_t from_pitch, uint64_t row_bytes,
-                         uint64_t rows, void*) {
-    for (uint64_t row = 0; row < rows; ++row) {
-      std::memcpy(static_cast<std::byte*>(to) + row * to_pitch, static_cast<const std::byte*>(from) + row * from_pitch,
-                  row_bytes);
-    }
-    return 0;
+    return Result("copy");
   };
   t.dense.rms_norm = [](const cuda::RmsNormArgs*, void* stream) { return Launched("rms_norm", stream); };
   t.dense.rope = [](const cuda::RopeArgs*, RopePairing, void* stream) { return Launched("rope", stream); };

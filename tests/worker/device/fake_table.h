@@ -18,6 +18,8 @@ struct FakeTable {
   uint64_t most = ~uint64_t{0};  // bytes of device memory
   uint64_t held = 0;
   void* stream = nullptr;  // that the last kernel was given
+  int copies = 0;
+  int waits = 0;
 };
 
 // One for the process; tests assign a fresh one.

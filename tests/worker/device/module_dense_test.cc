@@ -114,6 +114,25 @@ TEST_F(ModuleDenseTest, MemoryThatOthersHaveOpenStays) {
   gpu_->Free(large, 33 * kMiB);
 }
 
+TEST_F(ModuleDenseTest, CopiesTogetherAreWaitedForOnce) {
+  const int from[3] = {1, 2, 3};
+  int to[3] = {};
+  const MemoryCopy copies[] = {{&to[0], &from[0], 4}, {&to[1], &from[1], 0}, {&to[2], &from[2], 4}};
+  gpu_->CopyAll(copies);
+  EXPECT_EQ(to[0] + to[1] + to[2], 4);
+  EXPECT_EQ(Fake().copies, 2);
+  EXPECT_EQ(Fake().waits, 1);
+  gpu_->Copy(to, from, 12);
+  EXPECT_EQ(to[1], 2);
+  EXPECT_EQ(Fake().waits, 2);
+  gpu_->Copy(to, from, 0);
+  EXPECT_EQ(Fake().waits, 2);
+  for (const char* call : {"copy", "synchronize"}) {
+    Fake().fail = call;
+    EXPECT_EXIT(gpu_->CopyAll(copies), ::testing::ExitedWithCode(1), "the GPU failed: GPU 0: cuda.*: out of memory");
+  }
+}
+
 TEST_F(ModuleDenseTest, EverythingIsGivenBack) {
   gpu_->Free(gpu_->Allocate(100), 100);
   EXPECT_GT(Fake().allocated, 0);

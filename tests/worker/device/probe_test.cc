@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 
 #include "worker/device/choose_device.h"
@@ -61,6 +62,23 @@ TEST(Probe, TheModuleJustBuiltSaysWhatThisMachineLacks) {
     EXPECT_TRUE(facts.devices.empty());
   }
   std::fprintf(stderr, "this machine: %s\n", why.c_str());
+#else
+  GTEST_SKIP() << "no CUDA toolkit when this was built";
+#endif
+}
+
+// All kernels or none, and the real cuBLASLt behind them, which says its version without a GPU.
+TEST(Probe, TheModuleJustBuiltHasItsDenseKernels) {
+#ifdef RONDO_CUDA_MODULE
+  const OpenedModule module = OpenGpuModule({RONDO_CUDA_MODULE});
+  ASSERT_NE(module.table, nullptr) << module.error;
+  // A struct of pointers to functions and nothing else.
+  void* functions[sizeof(module.table->dense) / sizeof(void*)];
+  std::memcpy(functions, &module.table->dense, sizeof(functions));
+  const bool kernels = *module.table->targets != '\0';
+  for (size_t i = 0; i < std::size(functions); ++i) EXPECT_EQ(functions[i] != nullptr, kernels) << i;
+  if (!kernels) GTEST_SKIP() << "no nvcc when this was built";
+  EXPECT_GE(module.table->dense.lt_version(), 120000u);
 #else
   GTEST_SKIP() << "no CUDA toolkit when this was built";
 #endif

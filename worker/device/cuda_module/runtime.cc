@@ -82,12 +82,6 @@ int CopyAsync(void* to, const void* from, uint64_t bytes, void* stream) {
   return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream));
 }
 
-int CopyRowsAsync(void* to, uint64_t to_pitch, const void* from, uint64_t from_pitch, uint64_t row_bytes, uint64_t rows,
-                  void* stream) {
-  return cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, row_bytes, rows, cudaMemcpyDefault,
-                           static_cast<cudaStream_t>(stream));
-}
-
 // The driver's own call, found through the runtime so that the module does not link libcuda.
 using AddressRange = CUresult (*)(CUdeviceptr* base, size_t* bytes, CUdeviceptr memory);
 
@@ -170,7 +164,6 @@ constexpr rondo_cuda_module_v1 kTable = {
     .pinned_alloc = PinnedAlloc,
     .pinned_free = PinnedFree,
     .memory_is_device = MemoryIsDevice,
-    .copy_rows_async = CopyRowsAsync,
     .copy_async = CopyAsync,
     .ipc_share_memory = IpcShareMemory,
     .ipc_open_memory = IpcOpenMemory,
