@@ -50,7 +50,8 @@ class Ring:
         ready, _, _ = select.select([self.process.stdout], [], [], seconds)
         line = self.process.stdout.readline() if ready else ""
         if not line.startswith("ready "):
-            end = " | ".join(self.log.read_text(errors="replace").strip().splitlines()[-3:])
+            said = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip("- ")]
+            end = " | ".join(said[-3:])  # mpirun draws lines
             raise Wrong(f"rondo up did not get ready: {end or 'it says nothing'}")
         return line.split()[1]
 

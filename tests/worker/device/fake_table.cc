@@ -10,7 +10,6 @@ namespace {
 
 int stream_object = 0;
 int lt_object = 0;
-std::map<void*, uint64_t> sizes;  // of device memory
 
 int Result(const char* call) { return Fake().fail == call ? 2 : 0; }
 
@@ -62,14 +61,16 @@ rondo_cuda_module_v1 MakeTable() {
     return Result("synchronize");
   };
   t.memory_alloc = [](void** memory, uint64_t bytes) {
-    if (Fake().held + bytes > Fake().most) return 2;
+    if (bytes > Fake().room) return 2;
     const int error = Allocate("alloc", memory, bytes);
-    if (error == 0) Fake().held += sizes[*memory] = bytes;
-    return error;
+    if (error != 0) return error;
+    Fake().room -= bytes;
+    Fake().memory[*memory] = bytes;
+    return 0;
   };
   t.memory_free = [](void* memory) {
-    Fake().held -= sizes[memory];
-    sizes.erase(memory);
+    Fake().room += Fake().memory.at(memory);
+    Fake().memory.erase(memory);
     return Free(memory);
   };
   t.pinned_alloc = [](void** memory, uint64_t bytes) {
@@ -86,6 +87,15 @@ rondo_cuda_module_v1 MakeTable() {
     std::memcpy(to, from, bytes);
     return Result("copy");
   };
+  t.attend_plan = [](int32_t, int64_t rows, int32_t, int64_t, int32_t multiprocessors, int32_t* ctas) {
+    *ctas = multiprocessors;
+    return rows * 1024;
+  };
+  t.attend = [](int32_t, const cuda::AttentionArgs* args, int32_t, int64_t scratch_bytes, void* stream) {
+    return Fake().memory[args->scratch] >= static_cast<uint64_t>(scratch_bytes) ? Launched("attend", stream)
+                                                                                : "too little scratch";
+  };
+  t.decode = [](int32_t, const cuda::DecodeArgs*, int64_t, void* stream) { return Launched("decode", stream); };
   t.dense.rms_norm = [](const cuda::RmsNormArgs*, void* stream) { return Launched("rms_norm", stream); };
   t.dense.rope = [](const cuda::RopeArgs*, RopePairing, void* stream) { return Launched("rope", stream); };
   t.dense.gated_activation = [](const cuda::GatedActivationArgs*, GateKind, void* stream) {

@@ -15,9 +15,9 @@ struct FakeTable {
   uint64_t free_bytes = 1000;
   int allocated = 0;  // of all kinds, not yet given back
   int pinned = 0;
-  uint64_t most = ~uint64_t{0};  // bytes of device memory
-  uint64_t held = 0;
-  void* stream = nullptr;  // that the last kernel was given
+  uint64_t room = uint64_t{1} << 40;      // of the device's memory; what is more than that fails
+  std::map<void*, uint64_t> memory = {};  // of the device, not yet given back
+  void* stream = nullptr;                 // that the last kernel was given
   int copies = 0;
   int waits = 0;
 };

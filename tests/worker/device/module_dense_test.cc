@@ -84,36 +84,6 @@ TEST_F(ModuleDenseTest, RowsCrossInPinnedMemoryWhereThereIsSuch) {
   EXPECT_EQ(Fake().pinned, 0);
 }
 
-constexpr size_t kMiB = size_t{1} << 20;
-
-TEST_F(ModuleDenseTest, WhatIsFreedServesAnySize) {
-  void* const a = gpu_->Allocate(20 * kMiB);
-  void* const b = gpu_->Allocate(10 * kMiB);
-  EXPECT_EQ(Fake().allocated, 2) << "one stretch, and cuBLASLt's handle";
-  EXPECT_TRUE(gpu_->Owns(b));
-  EXPECT_FALSE(gpu_->Owns(static_cast<std::byte*>(a) + 32 * kMiB));
-  gpu_->Free(a, 20 * kMiB);
-  gpu_->Free(b, 10 * kMiB);
-  EXPECT_EQ(gpu_->Allocate(31 * kMiB), a);
-  EXPECT_EQ(Fake().allocated, 2);
-  gpu_->Free(a, 31 * kMiB);
-}
-
-TEST_F(ModuleDenseTest, MemoryThatOthersHaveOpenStays) {
-  void* const small = gpu_->Allocate(kMiB);
-  gpu_->Free(small, kMiB);
-  Fake().most = 40 * kMiB;
-  gpu_->BeforeFree([](void*) { return false; });
-  EXPECT_EQ(gpu_->Allocate(33 * kMiB), nullptr);
-  EXPECT_EQ(gpu_->Allocate(kMiB), small) << "the refusal has not spoilt what there was";
-  gpu_->Free(small, kMiB);
-  gpu_->BeforeFree([&](void* memory) { return memory == small; });
-  void* const large = gpu_->Allocate(33 * kMiB);
-  EXPECT_NE(large, nullptr);
-  EXPECT_EQ(Fake().allocated, 2);
-  gpu_->Free(large, 33 * kMiB);
-}
-
 TEST_F(ModuleDenseTest, CopiesTogetherAreWaitedForOnce) {
   const int from[3] = {1, 2, 3};
   int to[3] = {};
