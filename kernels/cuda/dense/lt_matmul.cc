@@ -3,9 +3,12 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <cstring>
 #include <map>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -114,7 +117,79 @@ bool IsWhole(const cublasLtMatmulAlgo_t& algorithm) {
          scheme == CUBLASLT_REDUCTION_SCHEME_NONE;
 }
 
-absl::Status Choose(cublasLtHandle_t library, const LtMatMulArgs& args, Plan* plan) {
+cublasStatus_t MultiplyChunk(cublasLtHandle_t library, const Plan& plan, const void* weight, const void* x, void* y,
+                             void* workspace, void* stream) {
+  const float one = 1, zero = 0;
+  return cublasLtMatmul(library, plan.operation.get(), &one, weight, plan.weight.get(), x, plan.x.get(), &zero, y,
+                        plan.y.get(), y, plan.y.get(), &plan.algorithm, workspace, kWorkspaceBytes,
+                        static_cast<cudaStream_t>(stream));
+}
+
+// Device memory of a trial.
+class TrialMemory {
+ public:
+  static absl::StatusOr<TrialMemory> Of(size_t bytes) {
+    TrialMemory memory;
+    const cudaError_t error = cudaMalloc(&memory.data_, bytes);
+    if (error == cudaSuccess) return memory;
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cudaMalloc of ", bytes, " bytes to try cuBLASLt: ", cudaGetErrorString(error)));
+  }
+  TrialMemory(TrialMemory&& other) : data_(std::exchange(other.data_, nullptr)) {}
+  ~TrialMemory() {
+    if (data_ != nullptr) cudaFree(data_);
+  }
+  char* get() const { return static_cast<char*>(data_); }
+
+ private:
+  TrialMemory() = default;
+  void* data_ = nullptr;
+};
+
+// Fills device memory with 16-bit numbers in (-2, 2), the same every `period` of them.
+absl::Status FillTrial(char* to, int64_t count, int64_t period, uint32_t seed) {
+  std::vector<uint16_t> numbers(static_cast<size_t>(std::min(count, period)));
+  for (uint16_t& number : numbers) {
+    seed = seed * 1664525u + 1013904223u;
+    // Any sign, any mantissa, and an exponent below 1: of bf16 and of fp16.
+    number = static_cast<uint16_t>((seed >> 16 & 0x80ffu) | 0x3b00u);
+  }
+  for (int64_t at = 0; at < count; at += period) {
+    const cudaError_t error = cudaMemcpy(to + at * 2, numbers.data(),
+                                         static_cast<size_t>(std::min(period, count - at)) * 2, cudaMemcpyHostToDevice);
+    if (error != cudaSuccess) return absl::InternalError(absl::StrCat("cudaMemcpy: ", cudaGetErrorString(error)));
+  }
+  return absl::OkStatus();
+}
+
+// Whether a row's bits do not depend on its place in the chunk, tried with a chunk of equal rows: an algorithm may deal
+// out the inner dimension by tiles, and no attribute need say so.
+absl::StatusOr<bool> RowsAgree(cublasLtHandle_t library, const LtMatMulArgs& args, const Plan& plan, void* workspace) {
+  constexpr int64_t kPeriod = int64_t{1} << 20;
+  const size_t row_bytes = static_cast<size_t>(args.n) * (args.y_type == RowType::kF32 ? 4 : 2);
+  absl::StatusOr<TrialMemory> weight = TrialMemory::Of(static_cast<size_t>(args.n * args.k) * 2);
+  if (!weight.ok()) return weight.status();
+  absl::StatusOr<TrialMemory> x = TrialMemory::Of(static_cast<size_t>(kLtRows * args.k) * 2);
+  if (!x.ok()) return x.status();
+  absl::StatusOr<TrialMemory> y = TrialMemory::Of(kLtRows * row_bytes);
+  if (!y.ok()) return y.status();
+  if (absl::Status s = FillTrial(weight->get(), args.n * args.k, kPeriod, 1); !s.ok()) return s;
+  if (absl::Status s = FillTrial(x->get(), kLtRows * args.k, args.k, 2); !s.ok()) return s;
+  const cublasStatus_t status = MultiplyChunk(library, plan, weight->get(), x->get(), y->get(), workspace, nullptr);
+  if (absl::Status s = Check(status, "cublasLtMatmul"); !s.ok()) return s;
+  std::vector<char> rows(kLtRows * row_bytes);
+  if (const cudaError_t error = cudaMemcpy(rows.data(), y->get(), rows.size(), cudaMemcpyDeviceToHost);
+      error != cudaSuccess) {
+    return absl::InternalError(absl::StrCat("trying cuBLASLt: ", cudaGetErrorString(error)));
+  }
+  for (int64_t row = 1; row < kLtRows; ++row) {
+    if (std::memcmp(rows.data(), rows.data() + row * row_bytes, row_bytes) != 0) return false;
+  }
+  return true;
+}
+
+// The first of the library's own order that is whole and treats all rows alike.
+absl::Status Choose(cublasLtHandle_t library, const LtMatMulArgs& args, void* workspace, Plan* plan) {
   absl::StatusOr<Preference> preference = MakePreference();
   if (!preference.ok()) return preference.status();
   cublasLtMatmulHeuristicResult_t candidates[kMostCandidates];
@@ -127,11 +202,13 @@ absl::Status Choose(cublasLtHandle_t library, const LtMatMulArgs& args, Plan* pl
     for (int i = 0; i < count; ++i) {
       if (candidates[i].state != CUBLAS_STATUS_SUCCESS || !IsWhole(candidates[i].algo)) continue;
       plan->algorithm = candidates[i].algo;
-      return absl::OkStatus();
+      const absl::StatusOr<bool> agree = RowsAgree(library, args, *plan, workspace);
+      if (!agree.ok()) return agree.status();
+      if (*agree) return absl::OkStatus();
     }
   }
-  return absl::UnimplementedError(
-      absl::StrCat("cuBLASLt has no algorithm without split-K for n ", args.n, ", k ", args.k, ", ", kLtRows, " rows"));
+  return absl::UnimplementedError(absl::StrCat("cuBLASLt has no algorithm that treats all rows alike for n ", args.n,
+                                               ", k ", args.k, ", ", kLtRows, " rows"));
 }
 
 const char* NameOf(RowType type) { return type == RowType::kF32 ? "f32" : type == RowType::kBf16 ? "bf16" : "fp16"; }
@@ -171,16 +248,12 @@ class LtMatMulImpl final : public LtMatMul {
     const absl::StatusOr<const Plan*> found = PlanFor(args);
     if (!found.ok()) return found.status();
     const Plan& plan = **found;
-    const float one = 1, zero = 0;
     const int64_t x_chunk_bytes = kLtRows * args.k * 2;
     const int64_t y_chunk_bytes = kLtRows * args.n * (args.y_type == RowType::kF32 ? 4 : 2);
     for (int64_t chunk = 0; chunk < LtPaddedRows(args.rows) / kLtRows; ++chunk) {
       const void* x = static_cast<const char*>(args.x) + chunk * x_chunk_bytes;
       void* y = static_cast<char*>(args.y) + chunk * y_chunk_bytes;
-      const cublasStatus_t status =
-          cublasLtMatmul(library_.get(), plan.operation.get(), &one, args.weight, plan.weight.get(), x, plan.x.get(),
-                         &zero, y, plan.y.get(), y, plan.y.get(), &plan.algorithm, workspace_, kWorkspaceBytes,
-                         static_cast<cudaStream_t>(stream));
+      const cublasStatus_t status = MultiplyChunk(library_.get(), plan, args.weight, x, y, workspace_, stream);
       if (absl::Status s = Check(status, "cublasLtMatmul"); !s.ok()) return s;
     }
     return absl::OkStatus();
@@ -192,7 +265,7 @@ class LtMatMulImpl final : public LtMatMul {
     if (const auto found = plans_.find(key); found != plans_.end()) return &found->second;
     Plan plan;
     if (absl::Status s = Describe(args, &plan); !s.ok()) return s;
-    if (absl::Status s = Choose(library_.get(), args, &plan); !s.ok()) return s;
+    if (absl::Status s = Choose(library_.get(), args, workspace_, &plan); !s.ok()) return s;
     return &plans_.emplace(key, std::move(plan)).first->second;
   }
 

@@ -2,9 +2,9 @@
 // dense layers for prefill. No CUDA type appears here; the source is compiled where the CUDA toolkit was found.
 //
 // Rows go in chunks of exactly kLtRows, the last one padded, so that whatever the batch the library sees one shape for
-// each weight; the algorithm for a shape is chosen once, by the library's heuristic among those that do not split the
-// inner dimension, and kept. What is left to the library, that a row's bits do not depend on its place in the chunk, is
-// for a test on the card. The bits are those of one card type and one version of the library.
+// each weight; the algorithm for a shape is chosen once, the first of the library's heuristic that does not split the
+// inner dimension and gives equal rows equal bits wherever they lie in a chunk, which is tried, and kept. The bits are
+// those of one card type and one version of the library.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ class LtMatMul {
   static absl::StatusOr<std::unique_ptr<LtMatMul>> Create();
   virtual ~LtMatMul() = default;
 
-  // Chooses the algorithm of a shape, so that Run cannot fail for want of one: INTERNAL and UNIMPLEMENTED as there.
+  // Chooses the algorithm of a shape, so that Run cannot fail for want of one: INTERNAL and UNIMPLEMENTED as there,
+  // RESOURCE_EXHAUSTED where there is no memory to try it.
   virtual absl::Status Prepare(RowType /*type*/, RowType /*y_type*/, int64_t /*n*/, int64_t /*k*/) {
     return absl::OkStatus();
   }

@@ -31,7 +31,7 @@ struct PreferenceFacts {
 // Tells an algorithm that the fake gave out.
 constexpr uint64_t kMark = 0x72d0;
 struct AlgorithmFacts {
-  uint64_t mark, splits;
+  uint64_t mark, splits, uneven;
 };
 
 template <class Facts, class Opaque>
@@ -146,12 +146,12 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   const auto facts = Read<PreferenceFacts>(preference);
   RONDO_CHECK(facts.whole_only && facts.workspace > 0 && requested >= 3);
   ++Fake().heuristics;
-  *returned = Fake().only_split ? 2 : 3;
-  // Split, not to be used, and the one to take.
+  *returned = Fake().only_split ? 2 : Fake().uneven ? 4 : 3;
+  // Split, not to be used, perhaps one that does not treat rows alike, and the one to take.
   for (int i = 0; i < *returned; ++i) {
     results[i] = {};
     results[i].state = i == 1 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
-    Write(&results[i].algo, AlgorithmFacts{kMark, i == 0 ? 4u : 1u});
+    Write(&results[i].algo, AlgorithmFacts{kMark, i == 0 ? 4u : 1u, Fake().uneven && i == 2});
   }
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -185,6 +185,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
     for (uint64_t row = 0; row < of_d.rows; ++row) {
       double sum = 0;
       for (uint64_t k = 0; k < of_a.rows; ++k) sum += Element(a, of_a, k, row) * Element(b, of_b, k, col);
+      if (chosen.uneven && col + 1 == of_d.cols) sum += 0.25;
       SetElement(d, of_d, row, col, sum);
     }
   }
@@ -199,6 +200,10 @@ cudaError_t cudaMalloc(void** memory, size_t bytes) {
 cudaError_t cudaFree(void* memory) {
   --Fake().live;
   std::free(memory);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
+  std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
 const char* cudaGetErrorString(cudaError_t) { return "an error"; }

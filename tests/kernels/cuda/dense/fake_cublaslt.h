@@ -12,6 +12,7 @@ struct FakeCublasLt {
   int products = 0;
   int64_t columns = 0;      // of every product: they must all have the same
   bool only_split = false;  // the heuristic offers nothing whole
+  bool uneven = false;      // it offers one first whose last row is a little off
   bool fail_create = false;
   int live = 0;  // handles, descriptors and workspaces not yet given back
 };

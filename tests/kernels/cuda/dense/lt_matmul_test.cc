@@ -72,6 +72,7 @@ TEST(LtMatMul, ProductsOfEveryType) {
 
 TEST(LtMatMul, RowsGoInChunksOfOneSizeWithOneAlgorithmAShape) {
   const auto matmul = Create();
+  EXPECT_TRUE(matmul->Prepare(RowType::kBf16, RowType::kF32, 16, 8).ok());
   for (const int64_t rows : {0, 1, 127, 128, 129, 300}) {
     Fake().products = 0;
     Case<gpu::Bf16, float>(rows, 16, 8).ExpectRight(*matmul);
@@ -88,14 +89,22 @@ TEST(LtMatMul, APreparedShapeIsNotChosenAgain) {
   const auto matmul = Create();
   EXPECT_TRUE(matmul->Prepare(RowType::kBf16, RowType::kF32, 16, 8).ok());
   EXPECT_EQ(1, Fake().heuristics);
-  EXPECT_EQ(0, Fake().products);
+  EXPECT_EQ(1, Fake().products) << "it is tried";
   Case<gpu::Bf16, float>(3, 16, 8).ExpectRight(*matmul);
   EXPECT_EQ(1, Fake().heuristics);
   EXPECT_EQ("matmul: k is 12, must be a positive multiple of 8",
             matmul->Prepare(RowType::kBf16, RowType::kF32, 16, 12).message());
   Fake().only_split = true;
-  EXPECT_EQ("cuBLASLt has no algorithm without split-K for n 24, k 8, 128 rows",
+  EXPECT_EQ("cuBLASLt has no algorithm that treats all rows alike for n 24, k 8, 128 rows",
             matmul->Prepare(RowType::kBf16, RowType::kF32, 24, 8).message());
+}
+
+TEST(LtMatMul, AnAlgorithmThatDoesNotTreatRowsAlikeIsPassedOver) {
+  const auto matmul = Create();
+  Fake().uneven = true;
+  EXPECT_TRUE(matmul->Prepare(RowType::kBf16, RowType::kF32, 16, 8).ok());
+  EXPECT_EQ(2, Fake().products) << "two were tried";
+  Case<gpu::Bf16, float>(128, 16, 8).ExpectRight(*matmul);
 }
 
 TEST(LtMatMul, EverythingIsGivenBack) {
@@ -111,7 +120,7 @@ TEST(LtMatMul, NoAlgorithmWithoutSplitK) {
   const auto matmul = Create();
   Fake().only_split = true;
   const Case<gpu::Bf16, float> c(3, 16, 8);
-  EXPECT_EQ("cuBLASLt has no algorithm without split-K for n 16, k 8, 128 rows",
+  EXPECT_EQ("cuBLASLt has no algorithm that treats all rows alike for n 16, k 8, 128 rows",
             matmul->Run(c.args, nullptr).message());
   EXPECT_EQ(0, Fake().products);
 }
