@@ -13,11 +13,15 @@ namespace rondo::gpu_check {
 namespace {
 
 // Rows of x [rows, k], the first one being row `first`.
-std::vector<uint16_t> Rotated(const std::vector<uint16_t>& x, int64_t first, int64_t k) {
-  std::vector<uint16_t> rotated(x.begin() + first * k, x.end());
+template <class T>
+std::vector<T> Rotated(const std::vector<T>& x, int64_t first, int64_t k) {
+  std::vector<T> rotated(x.begin() + first * k, x.end());
   rotated.insert(rotated.end(), x.begin(), x.begin() + first * k);
   return rotated;
 }
+
+float Value(float x) { return x; }
+float Value(uint16_t x) { return Bf16ToFloat(x); }
 
 // Bits, and NaN is never right: it is what was not written.
 int64_t Differences(const float* a, const float* b, int64_t count) {
@@ -30,10 +34,11 @@ int64_t Differences(const float* a, const float* b, int64_t count) {
 
 }  // namespace
 
-void ProductError::Add(const std::vector<double>& weight, const uint16_t* x, float y) {
+template <class T>
+void ProductError::Add(const std::vector<double>& weight, const T* x, float y) {
   double sum = 0, size = 0;
   for (size_t i = 0; i < weight.size(); ++i) {
-    const double product = weight[i] * Bf16ToFloat(x[i]);
+    const double product = weight[i] * Value(x[i]);
     sum += product;
     size += std::fabs(product);
   }
@@ -41,14 +46,25 @@ void ProductError::Add(const std::vector<double>& weight, const uint16_t* x, flo
   worst = std::isfinite(y) ? std::max(worst, error) : INFINITY;
 }
 
+template <>
 std::vector<uint16_t> RandomRows(int64_t rows, int64_t cols, uint64_t seed) {
   const DeviceArray<uint16_t> x(static_cast<size_t>(rows * cols));
   FillRandom(x.get(), x.count(), seed, 1);
   return x.ToHost();
 }
 
-void SayRowsAreTheirOwn(const std::string& kernel, const std::string& what, const std::vector<uint16_t>& x,
-                        int64_t rows, int64_t k, int64_t n, int64_t places, const RowProduct& product) {
+template <>
+std::vector<float> RandomRows(int64_t rows, int64_t cols, uint64_t seed) {
+  std::vector<float> x;
+  for (const uint16_t coarse : RandomRows<uint16_t>(rows, cols, seed)) {
+    x.push_back(Bf16ToFloat(coarse) * 1.0002441f);  // 1 + 2^-12: bits that bf16 has not
+  }
+  return x;
+}
+
+template <class T>
+void SayRowsAreTheirOwn(const std::string& kernel, const std::string& what, const std::vector<T>& x, int64_t rows,
+                        int64_t k, int64_t n, int64_t places, const RowProduct<T>& product) {
   const std::vector<float> y = product(x);
   int64_t different = 0;
   for (int64_t shift = 1; shift < places; ++shift) {
@@ -74,6 +90,13 @@ void SayRowsAreTheirOwn(const std::string& kernel, const std::string& what, cons
       .Count("different", different)
       .Say();
 }
+
+template void ProductError::Add(const std::vector<double>&, const float*, float);
+template void ProductError::Add(const std::vector<double>&, const uint16_t*, float);
+template void SayRowsAreTheirOwn(const std::string&, const std::string&, const std::vector<float>&, int64_t, int64_t,
+                                 int64_t, int64_t, const RowProduct<float>&);
+template void SayRowsAreTheirOwn(const std::string&, const std::string&, const std::vector<uint16_t>&, int64_t, int64_t,
+                                 int64_t, int64_t, const RowProduct<uint16_t>&);
 
 void MeasureDense() {
   const DenseSizes sizes = DenseSizesHere();

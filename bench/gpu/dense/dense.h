@@ -36,21 +36,26 @@ void CheckWholeRows(const DenseSizes& sizes);  // norm, RoPE, activation, dequan
 void MeasureManyRows(cuda::LtMatMul& matmul, const DenseSizes& sizes);
 void MeasureFewRows(const DenseSizes& sizes);  // GB/s beside the copy rate
 
-// y [count, n] of activation rows x [count, k].
-using RowProduct = std::function<std::vector<float>(const std::vector<uint16_t>& x)>;
+// y [count, n] of activation rows x [count, k]. T: float, or uint16_t that holds bf16, here and below.
+template <class T>
+using RowProduct = std::function<std::vector<float>(const std::vector<T>& x)>;
 // Says whether each row has the same bits at every place in [0, places) of a batch of `rows` rows, and alone.
-void SayRowsAreTheirOwn(const std::string& kernel, const std::string& what, const std::vector<uint16_t>& x,
-                        int64_t rows, int64_t k, int64_t n, int64_t places, const RowProduct& product);
+template <class T>
+void SayRowsAreTheirOwn(const std::string& kernel, const std::string& what, const std::vector<T>& x, int64_t rows,
+                        int64_t k, int64_t n, int64_t places, const RowProduct<T>& product);
 
 // The largest error of products so far, in units of what is allowed: tensor cores cut off rather than round, so errors
 // add up to 2e-5 of the sum of sizes at a few thousand columns; 1e-6 for sums that cancel.
 struct ProductError {
   double worst = 0;
-  // weight [k] in float64, x [k] in bf16.
-  void Add(const std::vector<double>& weight, const uint16_t* x, float y);
+  // weight [k] in float64, x [k].
+  template <class T>
+  void Add(const std::vector<double>& weight, const T* x, float y);
   bool fine() const { return worst <= 1; }
 };
 
-std::vector<uint16_t> RandomRows(int64_t rows, int64_t cols, uint64_t seed);  // bf16, of deviation 1
+// Of deviation 1; floats that are no bf16.
+template <class T>
+std::vector<T> RandomRows(int64_t rows, int64_t cols, uint64_t seed);
 
 }  // namespace rondo::gpu_check

@@ -1,5 +1,5 @@
 // Products of a few rows straight from a file's codes: right by float64, a row's bits its own, and the rate at which
-// weights are read beside that of a device copy.
+// weights are read beside that of a device copy. Decode steps bring rows of floats; rows in bf16 are taken as well.
 #include <algorithm>
 #include <cmath>
 
@@ -13,6 +13,9 @@ namespace rondo::gpu_check {
 namespace {
 
 constexpr char kKernel[] = "few rows";
+
+constexpr cuda::RowType TypeOf(const float*) { return cuda::RowType::kF32; }
+constexpr cuda::RowType TypeOf(const uint16_t*) { return cuda::RowType::kBf16; }
 
 void Started(const std::string& wrong) {
   if (!wrong.empty()) Fail(std::string(kKernel) + ": " + wrong);
@@ -34,14 +37,16 @@ class Packed {
     RequireFinished("packing");
   }
 
-  void Queue(const uint16_t* x, int64_t count, float* y) const {
+  template <class T>
+  void Queue(const T* x, int64_t count, float* y) const {
     const cuda::MatMulFewRowsArgs args{.packed = packed_.get(), .x = x, .y = y, .count = count, .rows = n_, .cols = k_};
-    Started(cuda::LaunchMatMulFewRows(args, type_, cuda::RowType::kBf16, nullptr));
+    Started(cuda::LaunchMatMulFewRows(args, type_, TypeOf(x), nullptr));
   }
 
-  std::vector<float> Run(const std::vector<uint16_t>& x) const {
+  template <class T>
+  std::vector<float> Run(const std::vector<T>& x) const {
     const int64_t count = static_cast<int64_t>(x.size()) / k_;
-    const DeviceArray<uint16_t> in(x);
+    const DeviceArray<T> in(x);
     DeviceArray<float> y(static_cast<size_t>(count * n_));
     y.Poison();
     Queue(in.get(), count, y.get());
@@ -58,8 +63,9 @@ class Packed {
 };
 
 // Outputs spread over a row of y [count, n].
+template <class T>
 ProductError Errors(WeightType type, const DenseSizes::Product& shape, const std::vector<uint8_t>& file,
-                    const std::vector<uint16_t>& x, const std::vector<float>& y) {
+                    const std::vector<T>& x, const std::vector<float>& y) {
   ProductError error;
   const auto count = static_cast<int64_t>(x.size()) / shape.k;
   for (int64_t out = 0; out < shape.n; out += std::max<int64_t>(1, shape.n / 70)) {
@@ -69,25 +75,32 @@ ProductError Errors(WeightType type, const DenseSizes::Product& shape, const std
   return error;
 }
 
+template <class T>
+void CheckRowsOf(const char* rows_in, WeightType type, const DenseSizes::Product& shape,
+                 const std::vector<uint8_t>& file, const Packed& packed) {
+  constexpr int64_t kRows = 11;  // more than the eight that share a read of the weights
+  const std::string what = std::string(NameOf(type)) + ", " + std::to_string(shape.n) + " x " +
+                           std::to_string(shape.k) + ", rows in " + rows_in;
+  const std::vector<T> x = RandomRows<T>(kRows, shape.k, 2);
+  const ProductError error = Errors(type, shape, file, x, packed.Run(x));
+  Line("check")
+      .Text("kernel", kKernel)
+      .Text("case", what + ", against float64")
+      .Bool("pass", error.fine())
+      .Number("error", error.worst)
+      .Say();
+  SayRowsAreTheirOwn<T>(kKernel, what, x, kRows, shape.k, shape.n, kRows,
+                        [&](const std::vector<T>& rows) { return packed.Run(rows); });
+}
+
 }  // namespace
 
 void CheckFewRows(const DenseSizes::Product& shape) {
-  constexpr int64_t kRows = 11;  // more than the eight that share a read of the weights
   for (const WeightType type : kFewRowTypes) {
-    const std::string what =
-        std::string(NameOf(type)) + ", " + std::to_string(shape.n) + " x " + std::to_string(shape.k);
     const std::vector<uint8_t> file = RandomWeights(type, shape.n, shape.k, 1);
     const Packed packed(type, shape, file);
-    const std::vector<uint16_t> x = RandomRows(kRows, shape.k, 2);
-    const ProductError error = Errors(type, shape, file, x, packed.Run(x));
-    Line("check")
-        .Text("kernel", kKernel)
-        .Text("case", what + ", against float64")
-        .Bool("pass", error.fine())
-        .Number("error", error.worst)
-        .Say();
-    SayRowsAreTheirOwn(kKernel, what, x, kRows, shape.k, shape.n, kRows,
-                       [&](const std::vector<uint16_t>& rows) { return packed.Run(rows); });
+    CheckRowsOf<float>("float32", type, shape, file, packed);
+    CheckRowsOf<uint16_t>("bf16", type, shape, file, packed);
   }
 }
 
@@ -107,8 +120,8 @@ void MeasureFewRows(const DenseSizes& sizes) {
       const std::vector<uint8_t> file = RandomWeights(type, shape.n, shape.k, 7);
       const Packed packed(type, shape, file);
       for (const int64_t rows : {1, 8}) {
-        const std::vector<uint16_t> x = RandomRows(rows, shape.k, 8);
-        const DeviceArray<uint16_t> in(x);
+        const std::vector<float> x = RandomRows<float>(rows, shape.k, 8);
+        const DeviceArray<float> in(x);
         const DeviceArray<float> y(static_cast<size_t>(rows * shape.n));
         const std::vector<double> ms = MedianMs({[&] { packed.Queue(in.get(), rows, y.get()); }, copy}, 15);
         const double rate = static_cast<double>(packed.bytes()) / ms[0] * 1e-6;

@@ -26,7 +26,7 @@ void CheckManyRows(cuda::LtMatMul& matmul, const DenseSizes::Product& shape) {
   const int64_t n = shape.n, k = shape.k, rows = 2 * cuda::kLtRows + 22;  // the third chunk is padded
   const DeviceArray<uint16_t> weight(static_cast<size_t>(n * k));
   FillRandom(weight.get(), weight.count(), 3, 0.1f);
-  const RowProduct product = [&](std::vector<uint16_t> x) {
+  const RowProduct<uint16_t> product = [&](std::vector<uint16_t> x) {
     const auto count = static_cast<int64_t>(x.size()) / k;
     x.resize(static_cast<size_t>(cuda::LtPaddedRows(count) * k), 0x7fff);  // NaN
     const DeviceArray<uint16_t> in(x);
@@ -36,7 +36,7 @@ void CheckManyRows(cuda::LtMatMul& matmul, const DenseSizes::Product& shape) {
     RequireFinished("cublasLtMatmul");
     return y.ToHost(0, static_cast<size_t>(count * n));
   };
-  const std::vector<uint16_t> x = RandomRows(rows, k, 4);
+  const std::vector<uint16_t> x = RandomRows<uint16_t>(rows, k, 4);
   const std::vector<float> y = product(x);
   const std::vector<uint16_t> w = weight.ToHost();
   ProductError error;

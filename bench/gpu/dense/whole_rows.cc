@@ -1,5 +1,5 @@
-// The dense kernels of whole rows against float64: RMS norm, RoPE, gated activation; and those that must be exact:
-// dequantisation by ggml's formulas, argmax and top-k by sorting.
+// The dense kernels of whole rows against float64: RMS norm, RoPE, gated activation, sums; and those that must be
+// exact: dequantisation by ggml's formulas, argmax and top-k by sorting.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -125,6 +125,33 @@ void CheckActivation() {
   }
 }
 
+// Between matrices of different strides; what lies between the columns stays as it is.
+void CheckMoves() {
+  constexpr int64_t kRows = 5, kCols = 100, kFrom = 128, kTo = 104;
+  const std::vector<float> from = Floats(kRows * kFrom, 2, 19), to = Floats(kRows * kTo, 2, 20);
+  const DeviceArray<float> from_there(from);
+  for (const bool add : {false, true}) {
+    const DeviceArray<float> to_there(to);
+    const cuda::MoveRowsArgs args{.from = from_there.get(),
+                                  .to = to_there.get(),
+                                  .from_stride = kFrom,
+                                  .to_stride = kTo,
+                                  .rows = kRows,
+                                  .cols = kCols,
+                                  .add = add};
+    Started(cuda::LaunchMoveRows(args, nullptr));
+    std::vector<float> exact = to;
+    for (int64_t row = 0; row < kRows; ++row) {
+      for (int64_t i = 0; i < kCols; ++i) {
+        float& x = exact[row * kTo + i];
+        x = (add ? x : 0) + from[row * kFrom + i];
+      }
+    }
+    const bool equal = to_there.ToHost() == exact;
+    Say("move rows", add ? "added" : "copied", equal, equal ? 0 : 1);
+  }
+}
+
 void CheckDequantise() {
   constexpr int64_t kRows = 7, kCols = 1024;
   for (const WeightType type : kFewRowTypes) {
@@ -182,6 +209,7 @@ void CheckWholeRows(const DenseSizes& sizes) {
   CheckNorm(sizes.cols + 4);
   CheckRope();
   CheckActivation();
+  CheckMoves();
   CheckDequantise();
   CheckRanking(sizes.vocabulary);
 }

@@ -109,6 +109,17 @@ std::string LaunchGatedActivation(const GatedActivationArgs& args, RowType, RowT
   return "";
 }
 
+std::string LaunchMoveRows(const MoveRowsArgs& args, void*) {
+  for (int64_t row = 0; row < args.rows; ++row) {
+    for (int64_t i = 0; i < args.cols + (Planted("move") ? 1 : 0); ++i) {
+      float& to = args.to[row * args.to_stride + i];
+      const float from = args.from[row * args.from_stride + i];
+      to = args.add ? to + from : from;
+    }
+  }
+  return "";
+}
+
 std::string LaunchDequantise(const DequantiseArgs& args, WeightType type, RowType, void*) {
   for (int64_t row = 0; row < args.rows; ++row) {
     const int64_t id = Planted("ids") ? row : args.ids[row];
@@ -157,14 +168,19 @@ std::string LaunchPackWeight(const PackArgs& args, WeightType, void*) {
   return "";
 }
 
-std::string LaunchMatMulFewRows(const MatMulFewRowsArgs& args, WeightType type, RowType, void*) {
+std::string LaunchMatMulFewRows(const MatMulFewRowsArgs& args, WeightType type, RowType x_type, void*) {
   for (int32_t out = 0; out < args.rows; ++out) {
     const std::vector<double> weight =
         gpu_check::RowValues(type, args.packed + out * gpu_check::RowBytes(type, args.cols), args.cols);
     for (int64_t row = 0; row < args.count; ++row) {
-      const uint16_t* const x = static_cast<const uint16_t*>(args.x) + row * args.cols;
+      const auto x = [&](int64_t i) {
+        const int64_t at = row * args.cols + i;
+        if (x_type == RowType::kBf16) return Bf16ToFloat(static_cast<const uint16_t*>(args.x)[at]);
+        const float value = static_cast<const float*>(args.x)[at];
+        return Planted("few_rounded") ? Bf16ToFloat(FloatToBf16(value)) : value;
+      };
       double sum = 0;
-      for (int32_t i = 0; i < args.cols; ++i) sum += weight[i] * Bf16ToFloat(x[i]);
+      for (int32_t i = 0; i < args.cols; ++i) sum += weight[i] * x(i);
       float y = static_cast<float>(sum);
       if (Planted("few_place") && row == 9 && out == 1) y = std::nextafter(y, 1e9f);
       if (Planted("few_scale")) y *= 1.001f;
