@@ -10,6 +10,9 @@
 
 namespace rondo::gpu_check {
 
+// Tokens of decode's canonical blocks, which differ from those of prefill.
+int64_t DecodeBlockTokens();
+
 // bf16.
 std::vector<int> DecodeHeadDims();
 

@@ -1,5 +1,5 @@
 // The law on the GPU: the bits of a row depend on the row and its keys alone, not on how many ranks hold the keys, in
-// which order their nodes arrive, how rows are cut into chunks, or which kernel takes them.
+// which order their nodes arrive, or how rows are cut into chunks.
 #include <algorithm>
 #include <bit>
 #include <random>
@@ -28,9 +28,9 @@ int64_t Differences(const std::vector<float>& a, const std::vector<float>& b) {
   return count;
 }
 
-void SayEqual(const AttentionKernel& kernel, const Shape& shape, const std::string& what, int64_t different) {
+void SayEqual(const std::string& kernel, const Shape& shape, const std::string& what, int64_t different) {
   Line("check")
-      .Text("kernel", kernel.name)
+      .Text("kernel", kernel)
       .Text("case", shape.Words() + ": " + what)
       .Bool("pass", different == 0)
       .Count("different", different)
@@ -72,42 +72,45 @@ void CheckShards(const AttentionKernel& kernel, const Problem& problem, const Bi
       different += Differences(whole.out, FinishedOut(FoldToRoot(nodes)));
       std::shuffle(nodes.begin(), nodes.end(), random);
     }
-    SayEqual(kernel, problem.shape(), std::to_string(ranks) + " ranks, 4 orders of arrival", different);
+    SayEqual(kernel.name, problem.shape(), std::to_string(ranks) + " ranks, 4 orders of arrival", different);
   }
 }
 
-int64_t Differences(const std::vector<Node>& a, const std::vector<Node>& b) {
-  if (a.size() != b.size()) return static_cast<int64_t>(std::max(a.size(), b.size()));
-  int64_t count = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    count += Differences(a[i].o, b[i].o) + Differences(a[i].m, b[i].m) + Differences(a[i].l, b[i].l);
-  }
-  return count;
+std::vector<Node> DecodeNodes(const Problem& problem, int64_t begin, int64_t end, BlockRange blocks) {
+  const NodeMemory nodes(problem.shape(), end - begin, blocks);
+  Decode decode(problem, begin, end, blocks);
+  decode.NodesInto({&nodes});
+  decode.Finish();
+  return nodes.ToHost();
 }
 
-// Decode rows get the bits of prefill: all rows at once, one alone, and as nodes.
-void CheckDecode(const AttentionKernel& kernel, const Problem& problem, const Bits& whole) {
+// Decode has blocks of its own: its rows all at once, one alone, and over ranks that each hold some of the keys.
+void CheckDecode(const Problem& problem) {
+  const char* const kName = "sm80 decode";
   const Shape& shape = problem.shape();
-  const FinishedRows rows(shape, true);
+  const FinishedRows rows(shape, true), last(shape, true);
   Decode all(problem, 0, shape.rows);
   all.FinishInto({&rows});
   all.Finish();
-  SayEqual(kernel, shape, "decode of all rows",
-           Differences(whole.out, rows.out_float.ToHost()) + Differences(whole.lse, rows.lse.ToHost()));
+  const std::vector<float> whole = rows.out_float.ToHost();
 
-  const NodeMemory nodes(shape, shape.rows, BlockRange{0, problem.blocks()});
-  all.NodesInto({&nodes});
-  all.Finish();
-  SayEqual(kernel, shape, "nodes of decode",
-           Differences(AttendNodes(kernel, problem, 0, shape.rows, {0, problem.blocks()}), nodes.ToHost()));
-
-  const FinishedRows last(shape, true);
   Decode one(problem, shape.rows - 1, shape.rows);
   one.FinishInto({&last});
   one.Finish();
-  const size_t row = static_cast<size_t>(shape.q_heads) * shape.head_dim;
-  SayEqual(kernel, shape, "decode of the last row alone",
-           Differences({whole.out.end() - static_cast<int64_t>(row), whole.out.end()}, last.out_float.ToHost(0, row)));
+  const auto row = static_cast<int64_t>(shape.q_heads) * shape.head_dim;
+  SayEqual(kName, shape, "the last row alone",
+           Differences({whole.end() - row, whole.end()}, last.out_float.ToHost(0, static_cast<size_t>(row))));
+
+  for (const int ranks : {1, 2, 3, 4, 8}) {
+    std::vector<Node> nodes;
+    for (const BlockRange& shard : Shards(DecodeBlocks(problem).size(), ranks)) {
+      if (shard.empty()) continue;
+      for (Node& node : DecodeNodes(problem, 0, shape.rows, shard)) nodes.push_back(std::move(node));
+    }
+    std::shuffle(nodes.begin(), nodes.end(), std::mt19937_64(static_cast<uint64_t>(ranks)));
+    SayEqual(kName, shape, std::to_string(ranks) + " ranks",
+             Differences(whole, FinishedOut(FoldToRoot(std::move(nodes)))));
+  }
 }
 
 // The kernels that merge and finish nodes do what their definition says.
@@ -125,13 +128,13 @@ void CheckNodes(const AttentionKernel& kernel, const Problem& problem, const Bit
   if (!wrong.empty()) Fail(wrong);
   RequireFinished("merge of nodes");
   Merge(&left.front(), right.front());
-  SayEqual(kernel, shape, "merged nodes", Differences(left, left_memory.ToHost()));
+  SayEqual(kernel.name, shape, "merged nodes", Differences(left, left_memory.ToHost()));
 
   const FinishedRows rows(shape, true);
   wrong = LaunchFinish(left_memory.Args(), rows.Args(), shape.rows, shape.q_heads, shape.head_dim);
   if (!wrong.empty()) Fail(wrong);
   RequireFinished("finish of nodes");
-  SayEqual(kernel, shape, "finished nodes",
+  SayEqual(kernel.name, shape, "finished nodes",
            Differences(whole.out, rows.out_float.ToHost()) + Differences(whole.lse, rows.lse.ToHost()));
 }
 
@@ -139,14 +142,13 @@ void CheckShape(const AttentionKernel& kernel, const Shape& shape) {
   const Problem problem(shape, 7);
   const Bits whole = InChunks(kernel, problem, shape.rows);
   const Bits again = InChunks(kernel, problem, shape.rows);
-  SayEqual(kernel, shape, "two runs", Differences(whole.out, again.out) + Differences(whole.lse, again.lse));
+  SayEqual(kernel.name, shape, "two runs", Differences(whole.out, again.out) + Differences(whole.lse, again.lse));
   for (const int64_t chunk : {1, 17, 64, 100, 128}) {
     const Bits cut = InChunks(kernel, problem, chunk);
-    SayEqual(kernel, shape, "chunks of " + std::to_string(chunk),
+    SayEqual(kernel.name, shape, "chunks of " + std::to_string(chunk),
              Differences(whole.out, cut.out) + Differences(whole.lse, cut.lse));
   }
   CheckShards(kernel, problem, whole);
-  CheckDecode(kernel, problem, whole);
   CheckNodes(kernel, problem, whole);
 }
 
@@ -155,6 +157,17 @@ void CheckShape(const AttentionKernel& kernel, const Shape& shape) {
 void CheckLaw() {
   const int64_t block = BlockTokens();
   const int64_t tokens = 8 * block + block * 3 / 10;  // nine blocks, the last one ragged
+  // Of few rows, as steps have them.
+  for (const int head_dim : DecodeHeadDims()) {
+    Shape shape{.head_dim = head_dim, .q_heads = 8, .kv_heads = 2, .rows = 5, .tokens = tokens};
+    shape.first_position = tokens - shape.rows;
+    CheckDecode(Problem(shape, 8));
+    shape.mask = {.causal = true, .window = 3 * block};
+    CheckDecode(Problem(shape, 9));
+    shape.mask = {};
+    shape.first_position = 3 * DecodeBlockTokens() - 2;  // some rows see a block that others do not
+    CheckDecode(Problem(shape, 10));
+  }
   for (const AttentionKernel& kernel : PrefillKernels()) {
     for (const int head_dim : kernel.head_dims) {
       Shape shape{.head_dim = head_dim, .q_heads = 8, .kv_heads = 2, .rows = 150, .tokens = tokens};

@@ -10,12 +10,16 @@
 
 namespace rondo::gpu_check {
 
+// Decode's blocks that hold a problem's keys.
+BlockRange DecodeBlocks(const Problem& problem);
+
 // One launch over several sequences with equal heads, masks and scores, from whose first the launch takes them.
 class Decode {
  public:
   explicit Decode(const std::vector<const Problem*>& problems);
-  // Rows [begin, end) of one problem.
+  // Rows [begin, end) of one problem, over all its keys or a run of decode's blocks.
   Decode(const Problem& problem, int64_t begin, int64_t end);
+  Decode(const Problem& problem, int64_t begin, int64_t end, BlockRange blocks);
   // Rows finished into `to`, one for each sequence.
   void FinishInto(const std::vector<const FinishedRows*>& to);
   // Or nodes.
@@ -25,7 +29,7 @@ class Decode {
 
  private:
   void Start(const Problem& problem);
-  void Add(const Problem& problem, int64_t begin, int64_t end);
+  void Add(const Problem& problem, int64_t begin, int64_t end, BlockRange blocks);
   void Upload();
 
   std::vector<const Problem*> problems_;

@@ -28,15 +28,14 @@ void CheckSmall() {
     }
   }
   for (const int head_dim : DecodeHeadDims()) {
-    Shape shape{
-        .head_dim = head_dim, .q_heads = 4, .kv_heads = 2, .rows = 3, .tokens = 2 * BlockTokens() + BlockTokens() / 2};
+    Shape shape{.head_dim = head_dim, .q_heads = 4, .kv_heads = 2, .rows = 3, .tokens = DecodeBlockTokens() * 5 / 2};
     shape.first_position = shape.tokens - shape.rows;
     const Problem problem(shape, 4);
     const FinishedRows rows(shape, true), merged(shape, true);
     Decode decode(problem, 0, shape.rows);
     decode.FinishInto({&rows});
     decode.Finish();
-    NodeMemory nodes(shape, shape.rows, BlockRange{0, problem.blocks()});  // of two blocks, and of one
+    NodeMemory nodes(shape, shape.rows, DecodeBlocks(problem));  // of two blocks, and of one
     decode.NodesInto({&nodes});
     decode.Finish();
     std::string wrong = LaunchMerge(nodes.Args(0), nodes.Args(1), shape.rows, shape.q_heads, head_dim);

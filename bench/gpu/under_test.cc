@@ -31,6 +31,7 @@ std::string Sm80Launch(const cuda::AttentionArgs& args, int head_dim) {
 }  // namespace
 
 int64_t BlockTokens() { return cuda::kBlockTokens; }
+int64_t DecodeBlockTokens() { return cuda::kDecodeBlockTokens; }
 
 std::vector<AttentionKernel> PrefillKernels() { return {{"sm80 prefill", DecodeHeadDims(), Sm80Scratch, Sm80Launch}}; }
 
