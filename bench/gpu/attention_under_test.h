@@ -19,6 +19,7 @@ struct AttentionKernel {
   int64_t (*scratch_floats)(const cuda::AttentionArgs& args, int head_dim);
   // Queues the launch on the default stream; empty, or what is wrong.
   std::string (*launch)(const cuda::AttentionArgs& args, int head_dim);
+  bool decodes_alike = true;  // its rows have the bits of the decode kernel's
 };
 
 // Those this build has and this device can run.

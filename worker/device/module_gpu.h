@@ -62,6 +62,7 @@ class ModuleGpu : public cuda::Gpu {
   const int device_;
   PinnedMemory pinned_;
   std::string family_;  // "sm90"
+  int32_t capability_ = 0;
   int32_t multiprocessors_ = 0;
   void* stream_ = nullptr;
   void* scratch_ = nullptr;
