@@ -38,11 +38,23 @@ endif()
 # rondo_cuda_kernels(NAME SOURCES...): a static library for every GPU we name, position-independent, for the GPU module.
 # tools/check_ptxas reads what ptxas says of each kernel and fails the build on spilled registers and on serialised wgmma.
 function(rondo_cuda_kernels name)
+  # The last one is PTX, for GPUs that are yet to come.
+  rondo_cuda_library(${name} "80:sm_80;90a:sm_90a;100a:sm_100a;90:compute_90" ${ARGN})
+endfunction()
+
+# The same for kernels written for Hopper's own instructions, which no other GPU has.
+function(rondo_cuda_hopper_kernels name)
+  rondo_cuda_library(${name} "90a:sm_90a" ${ARGN})
+endfunction()
+
+function(rondo_cuda_library name gpus)
   set(gencode "")
-  foreach(gpu 80 90a 100a)
-    list(APPEND gencode -gencode=arch=compute_${gpu},code=sm_${gpu})
+  foreach(gpu ${gpus})
+    string(REPLACE ":" ";" gpu ${gpu})
+    list(GET gpu 0 from)
+    list(GET gpu 1 to)
+    list(APPEND gencode -gencode=arch=compute_${from},code=${to})
   endforeach()
-  list(APPEND gencode -gencode=arch=compute_90,code=compute_90)  # PTX, for GPUs that are yet to come
   add_library(${name} STATIC ${ARGN})
   target_include_directories(${name} PRIVATE
     ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/kernels/cuda/device/ptx)

@@ -10,22 +10,32 @@ namespace {
 
 constexpr auto kType = cuda::ElementType::kBf16;
 
-int Multiprocessors() {
-  int device = 0, count = 0;
+int Attribute(cudaDeviceAttr attribute) {
+  int device = 0, value = 0;
   Require(cudaGetDevice(&device), "cudaGetDevice");
-  Require(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
-  return count;
+  Require(cudaDeviceGetAttribute(&value, attribute, device), "cudaDeviceGetAttribute");
+  return value;
 }
 
+template <cuda::AttendKernel kKernel>
 cuda::AttendPlan PlanFor(const cuda::AttentionArgs& args, int head_dim) {
-  static const int multiprocessors = Multiprocessors();
-  return cuda::PlanAttend(head_dim, args.query.rows, args.q_heads, args.keys.tokens, multiprocessors);
+  static const int multiprocessors = Attribute(cudaDevAttrMultiProcessorCount);
+  return cuda::PlanAttend(kKernel, head_dim, args.query.rows, args.q_heads, args.keys.tokens, multiprocessors);
 }
 
-int64_t Sm80Scratch(const cuda::AttentionArgs& args, int head_dim) { return PlanFor(args, head_dim).scratch_bytes / 4; }
+template <cuda::AttendKernel kKernel>
+int64_t Scratch(const cuda::AttentionArgs& args, int head_dim) {
+  return PlanFor<kKernel>(args, head_dim).scratch_bytes / 4;
+}
 
-std::string Sm80Launch(const cuda::AttentionArgs& args, int head_dim) {
-  return cuda::Attend(kType, head_dim, args, PlanFor(args, head_dim), nullptr);
+template <cuda::AttendKernel kKernel>
+std::string Launch(const cuda::AttentionArgs& args, int head_dim) {
+  return cuda::Attend(kType, head_dim, args, PlanFor<kKernel>(args, head_dim), nullptr);
+}
+
+template <cuda::AttendKernel kKernel>
+AttentionKernel Prefill(const char* name, const std::vector<int>& head_dims) {
+  return {name, head_dims, Scratch<kKernel>, Launch<kKernel>};
 }
 
 }  // namespace
@@ -33,7 +43,18 @@ std::string Sm80Launch(const cuda::AttentionArgs& args, int head_dim) {
 int64_t BlockTokens() { return cuda::kBlockTokens; }
 int64_t DecodeBlockTokens() { return cuda::kDecodeBlockTokens; }
 
-std::vector<AttentionKernel> PrefillKernels() { return {{"sm80 prefill", DecodeHeadDims(), Sm80Scratch, Sm80Launch}}; }
+std::vector<AttentionKernel> PrefillKernels() {
+  using cuda::AttendKernel;
+  const int capability =
+      10 * Attribute(cudaDevAttrComputeCapabilityMajor) + Attribute(cudaDevAttrComputeCapabilityMinor);
+  std::vector<AttentionKernel> kernels = {Prefill<AttendKernel::kSm80>("sm80 prefill", DecodeHeadDims())};
+  std::vector<int> head_dims;
+  for (const int d : DecodeHeadDims()) {
+    if (cuda::ChooseAttendKernel(capability, d) == AttendKernel::kSm90a) head_dims.push_back(d);
+  }
+  if (!head_dims.empty()) kernels.push_back(Prefill<AttendKernel::kSm90a>("sm90a prefill", head_dims));
+  return kernels;
+}
 
 std::vector<int> DecodeHeadDims() { return {std::begin(cuda::kHeadDims), std::end(cuda::kHeadDims)}; }
 

@@ -26,6 +26,13 @@ struct rondo_cuda_device_v1 {
   uint64_t memory_bytes;
 };
 
+// How a call of `attend` is to be made.
+struct rondo_cuda_attend_plan_v1 {
+  int32_t kernel;  // rondo::cuda::AttendKernel
+  int32_t ctas;
+  int64_t scratch_bytes;
+};
+
 // The kernels of kernels/cuda/dense/launch.h over float32 rows, and its LtMatMul of bf16 with float32 results, launched
 // on the stream; all null in a module without. Each returns null, or words that stay until the thread's next call.
 struct rondo_cuda_dense_v1 {
@@ -84,12 +91,12 @@ struct rondo_cuda_module_v1 {
   int (*ipc_open_event)(const uint8_t handle[64], void** event);
 
   // The kernels of kernels/cuda/attention/attention.h over bf16, launched on the stream; null in a module without. Each
-  // returns null, or words that stay until the thread's next call. `attend_plan` says with how many CTAs and how much
-  // scratch a call is to be made on a GPU of so many multiprocessors.
-  int64_t (*attend_plan)(int32_t head_dim, int64_t rows, int32_t q_heads, int64_t key_tokens, int32_t multiprocessors,
-                         int32_t* ctas);
-  const char* (*attend)(int32_t head_dim, const rondo::cuda::AttentionArgs* args, int32_t ctas, int64_t scratch_bytes,
-                        void* stream);
+  // returns null, or words that stay until the thread's next call. `attend_plan` says with which kernel, how many CTAs
+  // and how much scratch a call is to be made on a GPU of this capability (90 for 9.0) and so many multiprocessors.
+  void (*attend_plan)(int32_t capability, int32_t multiprocessors, int32_t head_dim, int64_t rows, int32_t q_heads,
+                      int64_t key_tokens, struct rondo_cuda_attend_plan_v1* plan);
+  const char* (*attend)(int32_t head_dim, const rondo::cuda::AttentionArgs* args,
+                        const struct rondo_cuda_attend_plan_v1* plan, void* stream);
   const char* (*merge)(int32_t head_dim, const rondo::cuda::NodeArgs* left, const rondo::cuda::NodeArgs* right,
                        int64_t rows, int32_t heads, void* stream);
   const char* (*finish)(int32_t head_dim, const rondo::cuda::NodeArgs* root, const rondo::cuda::OutputArgs* output,

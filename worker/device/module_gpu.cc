@@ -33,6 +33,7 @@ absl::StatusOr<std::unique_ptr<ModuleGpu>> ModuleGpu::Create(const rondo_cuda_mo
   rondo_cuda_device_v1 facts = {};
   if (const int error = table->device_facts(device, &facts); error != 0)
     return failed("cudaGetDeviceProperties", error);
+  gpu->capability_ = facts.capability;
   gpu->family_ = absl::StrCat("sm", facts.capability);
   gpu->multiprocessors_ = facts.multiprocessors;
   // What it computes gives way to what others wait for on the wire.
@@ -119,16 +120,17 @@ bool ModuleGpu::HasHeadDim(int32_t head_dim) const {
 
 void ModuleGpu::Attend(cuda::AttentionArgs args, int32_t head_dim) {
   Use();
-  int32_t ctas = 0;
-  const int64_t bytes = table_->attend_plan(head_dim, args.query.rows, args.q_heads, args.keys.tokens,
-                                            std::max(1, multiprocessors_ - left_), &ctas);
-  if (static_cast<size_t>(bytes) > scratch_bytes_) {
+  rondo_cuda_attend_plan_v1 plan = {};
+  table_->attend_plan(capability_, std::max(1, multiprocessors_ - left_), head_dim, args.query.rows, args.q_heads,
+                      args.keys.tokens, &plan);
+  const auto bytes = static_cast<size_t>(plan.scratch_bytes);
+  if (bytes > scratch_bytes_) {
     if (scratch_ != nullptr) Check(table_->memory_free(scratch_), "cudaFree");
     Check(table_->memory_alloc(&scratch_, bytes), "cudaMalloc of scratch");
     scratch_bytes_ = bytes;
   }
   args.scratch = static_cast<float*>(scratch_);
-  CheckLaunch(table_->attend(head_dim, &args, ctas, bytes, stream_), "attend");
+  CheckLaunch(table_->attend(head_dim, &args, &plan, stream_), "attend");
 }
 
 void ModuleGpu::Decode(const cuda::DecodeArgs& args, int64_t items, int32_t head_dim) {

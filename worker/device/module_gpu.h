@@ -66,6 +66,7 @@ class ModuleGpu : public cuda::Gpu {
   const int device_;
   PinnedMemory pinned_;
   std::string family_;  // "sm90"
+  int32_t capability_ = 0;
   int32_t multiprocessors_ = 0;
   int32_t left_ = 0;  // of those, for others
   void* stream_ = nullptr;

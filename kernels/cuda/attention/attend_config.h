@@ -21,10 +21,11 @@ struct AttendConfig {
   static constexpr int kBlockTokensOfTree = kBlock;
   static constexpr int kWarps = 4;
   static constexpr int kThreads = kWarps * 32;
+  static constexpr int kRowThreads = kThreads;  // that hold rows, the first of the CTA
   static constexpr int kRows = kWarps * kWarpTiles * 16;
   static constexpr int kCtasPerMultiprocessor = 2;
   // A pending node: o, and m and l padded to a Float4 a lane and 16-row tile.
-  static constexpr int64_t kPendingFloats = int64_t{kRows} * kValueDim + int64_t{kThreads} * kWarpTiles * 4;
+  static constexpr int64_t kPendingFloats = int64_t{kRows} * kValueDim + int64_t{kRowThreads} * kWarpTiles * 4;
   static_assert(D % 16 == 0 && D % kValueDim == 0 && kBlock % 64 == 0);
 };
 

@@ -6,17 +6,36 @@
 #include "kernels/cuda/attention/attend_sizes.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/decode_launch.cuh"
+#include "kernels/cuda/attention/hopper/attend_hopper.h"
+#include "kernels/cuda/attention/hopper/hopper_config.h"
 #include "kernels/cuda/attention/nodes.cuh"
 
 namespace rondo::cuda {
 namespace {
 
+template <class Config>
+int64_t Items(int64_t rows, int q_heads) {
+  return (rows + Config::kRows - 1) / Config::kRows * q_heads * Config::kValueParts;
+}
+
+template <class Config>
+int Ctas(int64_t items, int multiprocessors) {
+  return static_cast<int>(std::min<int64_t>(items, int64_t{multiprocessors} * Config::kCtasPerMultiprocessor));
+}
+
 template <int D>
-AttendPlan PlanFor(int64_t rows, int q_heads, int64_t blocks, int multiprocessors) {
+AttendPlan PlanFor(AttendKernel kernel, int64_t rows, int q_heads, int64_t blocks, int multiprocessors) {
+  if constexpr (HopperHasHeadDim(D)) {
+    if (kernel == AttendKernel::kSm90a) {
+      using Config = HopperConfig<gpu::Bf16, D>;
+      const int64_t items = Items<Config>(rows, q_heads);
+      const int ctas = Ctas<Config>(items, multiprocessors);
+      return {kernel, ctas, HopperScratchFloats<Config>(ctas, blocks, items) * 4};
+    }
+  }
   using Config = AttendConfig<gpu::Bf16, D, WarpTiles(D)>;
-  const int64_t items = (rows + Config::kRows - 1) / Config::kRows * q_heads * Config::kValueParts;
-  const int64_t ctas = std::min<int64_t>(items, int64_t{multiprocessors} * Config::kCtasPerMultiprocessor);
-  return {static_cast<int>(ctas), ScratchFloats<Config>(ctas, blocks) * 4};
+  const int ctas = Ctas<Config>(Items<Config>(rows, q_heads), multiprocessors);
+  return {AttendKernel::kSm80, ctas, ScratchFloats<Config>(ctas, blocks) * 4};
 }
 
 // Calls f with the head size as a constant.
@@ -40,13 +59,23 @@ int64_t NodeCtas(int64_t rows, int heads) { return (rows * heads * 32 + kNodeThr
 
 }  // namespace
 
-AttendPlan PlanAttend(int head_dim, int64_t rows, int q_heads, int64_t key_tokens, int multiprocessors) {
+AttendPlan PlanAttend(AttendKernel kernel, int head_dim, int64_t rows, int q_heads, int64_t key_tokens,
+                      int multiprocessors) {
   const int64_t blocks = (key_tokens + kBlockTokens - 1) / kBlockTokens;
-  return WithHeadDim(head_dim, [&]<int D>() { return PlanFor<D>(rows, q_heads, blocks, multiprocessors); });
+  return WithHeadDim(head_dim, [&]<int D>() { return PlanFor<D>(kernel, rows, q_heads, blocks, multiprocessors); });
 }
 
 std::string Attend(ElementType type, int head_dim, const AttentionArgs& args, const AttendPlan& plan, void* stream) {
   if (std::string wrong = CheckAttention(head_dim, args); !wrong.empty()) return wrong;
+  if (plan.kernel == AttendKernel::kSm90a) {
+    if (!HopperHasHeadDim(head_dim)) return "head_dim is " + std::to_string(head_dim) + ", must be 64, 128 or 256";
+#if RONDO_HOPPER_KERNELS
+    return type == ElementType::kBf16 ? AttendHopperBf16(head_dim, args, plan.ctas, stream)
+                                      : AttendHopperFp16(head_dim, args, plan.ctas, stream);
+#else
+    return "this program was built without the kernel for sm_90a";
+#endif
+  }
   return type == ElementType::kBf16 ? AttendBf16(head_dim, args, plan.ctas, stream)
                                     : AttendFp16(head_dim, args, plan.ctas, stream);
 }

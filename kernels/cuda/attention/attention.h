@@ -8,18 +8,22 @@
 #include <string>
 
 #include "kernels/cuda/attention/args.h"
+#include "kernels/cuda/attention/attend_kernel.h"
 #include "kernels/cuda/attention/decode_args.h"
 #include "kernels/cuda/attention/element_type.h"
 
 namespace rondo::cuda {
 
 // How Attend is launched on a GPU of so many multiprocessors, and the scratch it needs: some
-// ctas * (log2(blocks) + 2) * rows of a tile * (head_dim + 8) floats, whatever the number of rows.
+// ctas * (log2(blocks) + 2) * rows of a tile * (head_dim + 8) floats, and where rows are many a few bytes for each
+// tile.
 struct AttendPlan {
+  AttendKernel kernel = AttendKernel::kSm80;
   int ctas = 0;
   int64_t scratch_bytes = 0;
 };
-AttendPlan PlanAttend(int head_dim, int64_t rows, int q_heads, int64_t key_tokens, int multiprocessors);
+AttendPlan PlanAttend(AttendKernel kernel, int head_dim, int64_t rows, int q_heads, int64_t key_tokens,
+                      int multiprocessors);
 
 // Many rows against a run of blocks, to nodes or finished rows; args.scratch has the plan's bytes.
 std::string Attend(ElementType type, int head_dim, const AttentionArgs& args, const AttendPlan& plan, void* stream);

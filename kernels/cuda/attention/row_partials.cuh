@@ -4,18 +4,18 @@
 
 #include "kernels/cuda/attention/attend_config.h"
 #include "kernels/cuda/attention/output.cuh"
+#include "kernels/cuda/attention/row_place.cuh"
 #include "kernels/cuda/attention/scores.cuh"
 #include "kernels/cuda/attention/softmax.cuh"
 
 namespace rondo::cuda {
 
-template <class C>
+template <class C, class Place>
 class RowPartials {
  public:
   static constexpr int D = C::kValueDim;
 
-  RONDO_DEVICE RowPartials(const AttentionArgs& args, int head, int part, int first_row, int valid_rows)
-      : args_(args), head_(head), part_(part), first_row_(first_row), valid_rows_(valid_rows) {}
+  RONDO_DEVICE RowPartials(const AttentionArgs& args, const Place& place) : args_(args), place_(place) {}
 
   float o[C::kWarpTiles][D / 8][4];
 
@@ -31,20 +31,29 @@ class RowPartials {
     }
   }
 
-  // Scores of a tile of keys for 16-row tile i become probabilities; m, l and o are rescaled to the new maximum.
-  RONDO_DEVICE void AddScores(int i, float factor, float (&s)[kKeyTile / 8][4]) {
+  // Scores of a tile of keys for 16-row tile i become probabilities, and m and l go on to the new maximum; `rescale` of
+  // the two halves is what takes o there.
+  template <int kTiles>
+  RONDO_DEVICE void AddScores(int i, float factor, float (&s)[kTiles][4], float (&rescale)[2]) {
     RunningRows& rows = rows_[i];
-    float rescale[2];
     RONDO_UNROLL
     for (int half = 0; half < 2; ++half) {
       const float m = RaisedMax(rows.m[half], QuadMax(LargestScore(s, half)), factor);
       rescale[half] = PowerOfTwo(rows.m[half] - m);
       rows.m[half] = m;
-      float groups[4];
+      float l = rows.l[half];
       RONDO_UNROLL
-      for (int group = 0; group < 4; ++group) groups[group] = Exponentials(s, 2 * group, half, factor, m);
-      rows.l[half] = RaisedSum(rows.l[half], rescale[half], groups);
+      for (int tile = 0; tile < kTiles; tile += 8) {  // 64 keys at a time
+        float groups[4];
+        RONDO_UNROLL
+        for (int group = 0; group < 4; ++group) groups[group] = Exponentials(s, tile + 2 * group, half, factor, m);
+        l = RaisedSum(l, tile == 0 ? rescale[half] : 1.0f, groups);
+      }
+      rows.l[half] = l;
     }
+  }
+
+  RONDO_DEVICE void Rescale(int i, const float (&rescale)[2]) {
     // A maximum that is an integer seldom rises, and to multiply by 1 changes nothing.
     if (!gpu::WarpAny(rescale[0] != 1.0f || rescale[1] != 1.0f)) return;
     RONDO_UNROLL
@@ -63,15 +72,49 @@ class RowPartials {
     }
   }
 
+  // A block is done and `slots` nodes are pending: merges as many as said, the last first, with it. The result is kept
+  // as the last pending node, or is here where nothing of the node is left to come.
+  RONDO_DEVICE void Fold(int slots, int merges, bool last) {
+    for (; merges > 0; --merges) MergePending(--slots);
+    if (!last) KeepPending(slots);
+  }
+
+  // Writes node `index` of the run.
+  RONDO_DEVICE void Store(int index) {
+    ForEachRow([&](int i, int half, int64_t row) {
+      const NodeWriter node(args_.nodes, index, row, place_.head());
+      if (place_.part() == 0 && gpu::LaneIndex() % 4 == 0) node.StoreState(rows_[i].m[half], rows_[i].l[half]);
+      RONDO_UNROLL
+      for (int n = 0; n < D / 8; ++n)
+        node.StoreSums(place_.part() * D + LaneColumn(n, 0), o[i][n][2 * half], o[i][n][2 * half + 1]);
+    });
+  }
+
+  // Writes finished rows.
+  RONDO_DEVICE void Finish() {
+    const float* sink = args_.output.sinks != nullptr ? args_.output.sinks + place_.head() : nullptr;
+    ForEachRow([&](int i, int half, int64_t row) {
+      const FinishedRow finished(rows_[i].m[half], rows_[i].l[half], sink);
+      const RowWriter<typename C::Element> out(args_.output, row, place_.head());
+      if (place_.part() == 0 && gpu::LaneIndex() % 4 == 0) out.StoreLse(finished.lse);
+      RONDO_UNROLL
+      for (int n = 0; n < D / 8; ++n) {
+        out.StorePair(place_.part() * D + LaneColumn(n, 0), o[i][n][2 * half] * finished.inverse,
+                      o[i][n][2 * half + 1] * finished.inverse);
+      }
+    });
+  }
+
+ protected:
   // Puts the partials into a pending node of this CTA; each thread reads back what it wrote, so no barrier is needed.
   RONDO_DEVICE void KeepPending(int slot) {
     gpu::Float4* to = Pending(slot);
     RONDO_UNROLL
     for (int i = 0; i < C::kWarpTiles; ++i) {
       gpu::Store(to, {rows_[i].m[0], rows_[i].l[0], rows_[i].m[1], rows_[i].l[1]});
-      to += C::kThreads;
+      to += C::kRowThreads;
       RONDO_UNROLL
-      for (int n = 0; n < D / 8; ++n, to += C::kThreads) {
+      for (int n = 0; n < D / 8; ++n, to += C::kRowThreads) {
         gpu::Store(to, {o[i][n][0], o[i][n][1], o[i][n][2], o[i][n][3]});
       }
     }
@@ -83,7 +126,7 @@ class RowPartials {
     RONDO_UNROLL
     for (int i = 0; i < C::kWarpTiles; ++i) {
       const gpu::Float4 left = gpu::Load(from);
-      from += C::kThreads;
+      from += C::kRowThreads;
       const MergedRow merged[2] = {MergedRow(left.x, left.y, rows_[i].m[0], rows_[i].l[0]),
                                    MergedRow(left.z, left.w, rows_[i].m[1], rows_[i].l[1])};
       RONDO_UNROLL
@@ -92,7 +135,7 @@ class RowPartials {
         rows_[i].l[half] = merged[half].l;
       }
       RONDO_UNROLL
-      for (int n = 0; n < D / 8; ++n, from += C::kThreads) {
+      for (int n = 0; n < D / 8; ++n, from += C::kRowThreads) {
         if (n % 4 == 0) gpu::WarpSync();  // no more than four loads ahead: o leaves few registers free
         const gpu::Float4 sums = gpu::Load(from);
         o[i][n][0] = merged[0].Join(sums.x, o[i][n][0]);
@@ -103,33 +146,6 @@ class RowPartials {
     }
   }
 
-  // Writes node `index` of the run.
-  RONDO_DEVICE void Store(int index) {
-    ForEachRow([&](int i, int half, int64_t row) {
-      const NodeWriter node(args_.nodes, index, row, head_);
-      if (part_ == 0 && gpu::LaneIndex() % 4 == 0) node.StoreState(rows_[i].m[half], rows_[i].l[half]);
-      RONDO_UNROLL
-      for (int n = 0; n < D / 8; ++n)
-        node.StoreSums(part_ * D + LaneColumn(n, 0), o[i][n][2 * half], o[i][n][2 * half + 1]);
-    });
-  }
-
-  // Writes finished rows.
-  RONDO_DEVICE void Finish() {
-    const float* sink = args_.output.sinks != nullptr ? args_.output.sinks + head_ : nullptr;
-    ForEachRow([&](int i, int half, int64_t row) {
-      const FinishedRow finished(rows_[i].m[half], rows_[i].l[half], sink);
-      const RowWriter<typename C::Element> out(args_.output, row, head_);
-      if (part_ == 0 && gpu::LaneIndex() % 4 == 0) out.StoreLse(finished.lse);
-      RONDO_UNROLL
-      for (int n = 0; n < D / 8; ++n) {
-        out.StorePair(part_ * D + LaneColumn(n, 0), o[i][n][2 * half] * finished.inverse,
-                      o[i][n][2 * half + 1] * finished.inverse);
-      }
-    });
-  }
-
- private:
   // Calls f(16-row tile, half, row) for the rows this lane holds and the tensor has.
   template <class F>
   RONDO_DEVICE void ForEachRow(F f) {
@@ -137,8 +153,8 @@ class RowPartials {
     for (int i = 0; i < C::kWarpTiles; ++i) {
       RONDO_UNROLL
       for (int half = 0; half < 2; ++half) {
-        const int row = (gpu::ThreadIndex() / 32 * C::kWarpTiles + i) * 16 + LaneRow(half);
-        if (row < valid_rows_) f(i, half, first_row_ + row);
+        const int row = (gpu::Opaque(gpu::ThreadIndex()) / 32 * C::kWarpTiles + i) * 16 + LaneRow(half);
+        if (row < place_.valid_rows()) f(i, half, place_.first_row() + row);
       }
     }
   }
@@ -146,14 +162,11 @@ class RowPartials {
   // This thread's first Float4 of a pending node; its others follow at the distance of one for each thread.
   RONDO_DEVICE gpu::Float4* Pending(int slot) const {
     const int64_t node = int64_t{slot} * gpu::CtaCount() + gpu::CtaIndex();
-    return reinterpret_cast<gpu::Float4*>(args_.scratch + node * C::kPendingFloats) + gpu::ThreadIndex();
+    return reinterpret_cast<gpu::Float4*>(args_.scratch + node * C::kPendingFloats) + gpu::Opaque(gpu::ThreadIndex());
   }
 
   const AttentionArgs& args_;
-  const int head_;
-  const int part_;  // of the values' columns; part 0 stores m, l and lse
-  const int first_row_;
-  const int valid_rows_;
+  const Place place_;  // part 0 stores m, l and lse
   RunningRows rows_[C::kWarpTiles];
 };
 

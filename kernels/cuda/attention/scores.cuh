@@ -44,6 +44,17 @@ RONDO_DEVICE float Tanh(float x) {
   return z < 0.0625f ? near : far;
 }
 
+// Calls f(column, half, score) for the scores a lane holds. Columns are counted from the lane's first, LaneColumn(0,
+// 0): constants, so that no register holds them.
+template <int kTiles, class F>
+RONDO_DEVICE void ForEachScore(float (&s)[kTiles][4], F f) {
+  RONDO_UNROLL
+  for (int tile = 0; tile < kTiles; ++tile) {
+    RONDO_UNROLL
+    for (int i = 0; i < 4; ++i) f(tile * 8 + i % 2, i / 2, s[tile][i]);
+  }
+}
+
 // Soft cap and ALiBi: scores q.k become units of log2. `own_key`: the rows' positions, counted like the columns.
 template <int kTiles>
 RONDO_DEVICE void BendScores(const ScoreArgs& args, const float (&slope)[2], const int (&own_key)[2],
@@ -51,16 +62,17 @@ RONDO_DEVICE void BendScores(const ScoreArgs& args, const float (&slope)[2], con
   const float scale = args.scale * kLog2E;
   const float inner = args.softcap != 0 ? args.scale / args.softcap : 0.0f;
   const float cap = args.softcap * kLog2E;
-  RONDO_UNROLL
-  for (int tile = 0; tile < kTiles; ++tile) {
-    RONDO_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const int away = LaneColumn(tile, i % 2) - own_key[i / 2];
-      float x = s[tile][i];
-      x = args.softcap != 0 ? cap * Tanh(x * inner) : x * scale;
-      s[tile][i] = gpu::Fma(-slope[i / 2], static_cast<float>(away < 0 ? -away : away), x);
-    }
+  if (args.softcap != 0) {
+    ForEachScore(s, [&](int, int, float& x) { x = cap * Tanh(x * inner); });
+  } else {
+    ForEachScore(s, [&](int, int, float& x) { x = x * scale; });
   }
+  if (args.alibi_slopes == nullptr) return;
+  const int own[2] = {own_key[0] - LaneColumn(0, 0), own_key[1] - LaneColumn(0, 0)};
+  ForEachScore(s, [&](int column, int half, float& x) {
+    const int away = column - own[half];
+    x = gpu::Fma(-slope[half], static_cast<float>(away < 0 ? -away : away), x);
+  });
 }
 
 // The running maximum and sum of the two rows a lane holds. l is the lane's own part until the block ends.
@@ -79,13 +91,11 @@ struct RunningRows {
 // Scores a row does not see become -inf; whatever they were, NaN too, is gone.
 template <int kTiles>
 RONDO_DEVICE void MaskScores(const KeyInterval (&rows)[2], float (&s)[kTiles][4]) {
-  RONDO_UNROLL
-  for (int tile = 0; tile < kTiles; ++tile) {
-    RONDO_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      if (!rows[i / 2].Has(LaneColumn(tile, i % 2))) s[tile][i] = MinusInfinity();
-    }
-  }
+  const int lane = LaneColumn(0, 0);
+  const KeyInterval own[2] = {{rows[0].begin - lane, rows[0].end - lane}, {rows[1].begin - lane, rows[1].end - lane}};
+  ForEachScore(s, [&](int column, int half, float& x) {
+    if (!own[half].Has(column)) x = MinusInfinity();
+  });
 }
 
 // The lane's largest score of a row.

@@ -19,18 +19,24 @@ struct NotFinite<gpu::Fp16> {
   static constexpr uint32_t kExponent = 0x7c00;
 };
 
-// The part of the tile this thread copied, which has landed.
-template <class Element, int D, int kThreads>
-RONDO_DEVICE bool AnyNotFinite(gpu::Shared tile) {
+// Of eight elements.
+template <class Element>
+RONDO_DEVICE bool AnyNotFinite(const gpu::Word4& chunk) {
   constexpr uint32_t kLow = NotFinite<Element>::kExponent;
   constexpr uint32_t kHigh = kLow << 16;
+  const uint32_t words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
   bool any = false;
-  SharedRows<D>::template ForOwnChunks<kKeyTile, kThreads>(tile, [&](gpu::Shared at) {
-    const auto chunk = gpu::LoadShared<gpu::Word4>(at);
-    const uint32_t words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
-    RONDO_UNROLL
-    for (int j = 0; j < 4; ++j) any = any || (words[j] & kLow) == kLow || (words[j] & kHigh) == kHigh;
-  });
+  RONDO_UNROLL
+  for (int j = 0; j < 4; ++j) any = any || (words[j] & kLow) == kLow || (words[j] & kHigh) == kHigh;
+  return any;
+}
+
+// Of the part of the tile this thread copied, which has landed.
+template <class Element, int D, int kThreads>
+RONDO_DEVICE bool AnyNotFinite(gpu::Shared tile) {
+  bool any = false;
+  SharedRows<D>::template ForOwnChunks<kKeyTile, kThreads>(
+      tile, [&](gpu::Shared at) { any |= AnyNotFinite<Element>(gpu::LoadShared<gpu::Word4>(at)); });
   return any;
 }
 

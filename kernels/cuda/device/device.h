@@ -11,6 +11,7 @@
 //   ThreadIndex LaneIndex CtaIndex CtaCount SharedMemory        where am I; the first shared address
 //   CtaSync CtaSyncOr WarpSync WarpAny ShuffleXor NamedBarrierSync NamedBarrierArrive
 //   Load Store LoadShared StoreShared                           plain memory; a Shared is a 32-bit shared address
+//   LoadVolatile StoreVolatile Opaque                           in this order; computed here and not ahead of time
 //   CopyAsync16 CommitCopies WaitCopies<keep>                   cp.async: 16 bytes, zeros where not valid
 //   LoadMatrix4 LoadMatrix4Transposed MultiplyAdd<Element>      ldmatrix.x4, mma.sync.m16n8k16, Element Bf16 or Fp16
 //   Pack<Element>(low, high) Exp2 Log2 Fma Max Min Ceil Reciprocal FloatFromBits BitsFromFloat

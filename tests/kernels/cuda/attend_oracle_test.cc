@@ -19,12 +19,11 @@ void ExpectRight(const Problem& problem, const HowToRun& run = {}) {
 }
 
 TEST(AttendOracle, EveryHeadSizeAndType) {
-  for (const int head_dim : {64, 80, 96, 128, 256}) {
-    ExpectRight({.head_dim = head_dim, .rows = 70, .first_position = 130, .tokens = 200},
-                {.warp_tiles = head_dim == 96 || head_dim == 128 ? 2 : 1});
-  }
-  for (const int head_dim : {64, 128}) {
-    ExpectRight({.type = ElementType::kFp16, .head_dim = head_dim, .rows = 50, .first_position = 100, .tokens = 150});
+  for (const auto& [type, head_dim] : TestedKernels()) {
+    ExpectRight({.type = type, .head_dim = head_dim, .rows = 70, .first_position = 130, .tokens = 200});
+    // Over several blocks, which are merged.
+    constexpr int64_t kTokens = 3 * kTestBlock + 20;
+    ExpectRight({.type = type, .head_dim = head_dim, .rows = 70, .first_position = kTokens - 70, .tokens = kTokens});
   }
 }
 
@@ -87,18 +86,6 @@ TEST(AttendOracle, ScoresThatRiseAndReachFar) {
 TEST(AttendOracle, EverySchedule) {
   for (const simt::Options& options : simt::AllSchedules(3)) {
     ExpectRight({.rows = 70, .first_position = 210, .tokens = 280, .window = 150}, {.options = options});
-  }
-}
-
-TEST(AttendOracle, NoBankConflicts) {
-  for (const int head_dim : {64, 80, 96, 128, 256}) {
-    const Problem problem{.head_dim = head_dim, .rows = 64, .first_position = 0, .tokens = 64};
-    const Tensors tensors(problem, 2);
-    const Finished got =
-        AttendFinished(problem, tensors, {.ctas = 1, .warp_tiles = head_dim == 96 || head_dim == 128 ? 2 : 1});
-    EXPECT_EQ(got.report.fault, "");
-    EXPECT_GT(got.report.counters.ldmatrix, 0u);
-    EXPECT_EQ(got.report.counters.bank_conflicts, 0u) << head_dim;
   }
 }
 

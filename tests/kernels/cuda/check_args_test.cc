@@ -23,6 +23,16 @@ AttentionArgs Good() {
   return args;
 }
 
+TEST(AttendKernel, FollowsFromCapabilityAndHeadSizeAlone) {
+  for (const int head_dim : {64, 128, 256}) {
+    EXPECT_EQ(ChooseAttendKernel(90, head_dim), AttendKernel::kSm90a);
+    for (const int capability : {80, 86, 89, 100, 120}) {
+      EXPECT_EQ(ChooseAttendKernel(capability, head_dim), AttendKernel::kSm80);
+    }
+  }
+  for (const int head_dim : {80, 96}) EXPECT_EQ(ChooseAttendKernel(90, head_dim), AttendKernel::kSm80);
+}
+
 TEST(CheckArgs, GoodOnesPass) {
   EXPECT_EQ(CheckAttention(64, Good()), "");
   AttentionArgs none = Good();  // empty inputs are legal

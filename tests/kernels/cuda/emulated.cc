@@ -1,57 +1,9 @@
 #include "tests/kernels/cuda/emulated.h"
 
-#include "base/check.h"
-#include "kernels/cuda/attention/attend_mma.cuh"
 #include "tests/kernels/cuda/key_memory.h"
 
 namespace rondo::cuda {
 namespace {
-
-template <class C>
-simt::Report Launch(const HowToRun& run, simt::Options options, int64_t blocks, AttentionArgs args) {
-  // Aligned as device memory is.
-  std::vector<gpu::Float4> scratch(static_cast<size_t>(ScratchFloats<C>(run.ctas, blocks) / 4),
-                                   {kNaN, kNaN, kNaN, kNaN});
-  args.scratch = &scratch.front().x;
-  options.memory.push_back({scratch.data(), scratch.size() * sizeof(gpu::Float4), true, "scratch"});
-  return simt::Launch(run.ctas, C::kThreads, AttendTile<C>::kSharedBytes, options, [&] { AttendMma<C>(args); });
-}
-
-// The instantiations under test; each costs compile time.
-simt::Report Dispatch(const Problem& p, const HowToRun& run, const simt::Options& options, int64_t blocks,
-                      const AttentionArgs& args) {
-  if (p.type == ElementType::kBf16) {
-#if !defined(RONDO_FEW_INSTANTIATIONS)
-    if (run.warp_tiles == 2 && p.head_dim == 64) {
-      return Launch<AttendConfig<gpu::Bf16, 64, 2, kTestBlock>>(run, options, blocks, args);
-    }
-#endif
-    switch (p.head_dim) {
-      case 64:
-        return Launch<AttendConfig<gpu::Bf16, 64, 1, kTestBlock>>(run, options, blocks, args);
-#if !defined(RONDO_FEW_INSTANTIATIONS)
-      case 80:
-        return Launch<AttendConfig<gpu::Bf16, 80, 1, kTestBlock>>(run, options, blocks, args);
-      case 96:
-        return Launch<AttendConfig<gpu::Bf16, 96, 2, kTestBlock>>(run, options, blocks, args);
-      case 128:
-        return Launch<AttendConfig<gpu::Bf16, 128, 2, kTestBlock>>(run, options, blocks, args);
-      case 256:
-        return Launch<AttendConfig<gpu::Bf16, 256, 1, kTestBlock>>(run, options, blocks, args);
-#endif
-    }
-  }
-#if !defined(RONDO_FEW_INSTANTIATIONS)
-  if (p.type == ElementType::kFp16 && p.head_dim == 64) {
-    return Launch<AttendConfig<gpu::Fp16, 64, 1, kTestBlock>>(run, options, blocks, args);
-  }
-  if (p.type == ElementType::kFp16 && p.head_dim == 128) {
-    return Launch<AttendConfig<gpu::Fp16, 128, 1, kTestBlock>>(run, options, blocks, args);
-  }
-#endif
-  RONDO_CHECK(false);
-  return {};
-}
 
 // Everything about a run but where its results go.
 struct Prepared {
@@ -103,7 +55,7 @@ Finished AttendFinished(const Problem& p, const Tensors& t, const HowToRun& run)
   output.sinks = p.sinks ? t.sinks.data() : nullptr;
   prepared.options.memory.push_back({finished.out.data(), finished.out.size() * 4, true, "out"});
   prepared.options.memory.push_back({finished.lse.data(), finished.lse.size() * 4, true, "lse"});
-  finished.report = Dispatch(p, run, prepared.options, prepared.blocks.size(), prepared.args);
+  finished.report = LaunchAttend(p, run, prepared.options, prepared.blocks.size(), prepared.args);
   return finished;
 }
 
@@ -126,7 +78,7 @@ Nodes AttendNodes(const Problem& p, const Tensors& t, const HowToRun& run) {
   prepared.options.memory.push_back({m.data(), m.size() * 4, true, "m"});
   prepared.options.memory.push_back({l.data(), l.size() * 4, true, "l"});
   Nodes result;
-  result.report = Dispatch(p, run, prepared.options, prepared.blocks.size(), prepared.args);
+  result.report = LaunchAttend(p, run, prepared.options, prepared.blocks.size(), prepared.args);
   for (size_t i = 0; i < ids.size(); ++i) {
     const auto part = [&](const std::vector<float>& x, size_t size) {
       return std::vector<float>(x.begin() + i * size, x.begin() + (i + 1) * size);

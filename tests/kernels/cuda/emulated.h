@@ -1,5 +1,6 @@
 // Runs the CUDA attention kernels on the emulator over a Problem: all of it, or a shard of its keys or rows; used by
-// the kernels' tests.
+// the kernels' tests. Which prefill kernel AttendFinished and AttendNodes run is a matter of linking: emulated_sm80.cc
+// or emulated_sm90.cc, so that the same tests hold both to the same answers.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,7 @@ struct HowToRun {
   simt::Options options = {};
   int ctas = 2;
   Layout layout = Layout::kRows;
-  int warp_tiles = 1;
+  int warp_tiles = 1;  // of the sm_80 kernel
   // The part of the rows and of the key blocks to attend; by default all.
   int64_t row_begin = 0, row_end = -1;
   BlockRange blocks = {0, -1};
@@ -53,6 +54,17 @@ struct Nodes {
   std::vector<Node> nodes;
   simt::Report report;
 };
+
+// The instantiations that are linked.
+struct TestedKernel {
+  ElementType type;
+  int head_dim;
+};
+std::vector<TestedKernel> TestedKernels();
+
+// The launch itself; args lacks the scratch.
+simt::Report LaunchAttend(const Problem& problem, const HowToRun& run, const simt::Options& options, int64_t blocks,
+                          const AttentionArgs& args);
 
 // Blocks that hold the problem's keys.
 BlockRange AllBlocks(const Problem& problem);

@@ -24,7 +24,7 @@ class KeyMemory {
       k_.assign(tensors.k.begin() + begin * row, tensors.k.begin() + end * row);
       v_.assign(tensors.v.begin() + begin * row, tensors.v.begin() + end * row);
     } else {
-      MakePages(problem, tensors, blocks, begin, end);
+      MakePages(problem, tensors, begin, end);
     }
     k_.reserve(1);
     v_.reserve(1);
@@ -39,14 +39,15 @@ class KeyMemory {
   }
 
  private:
-  static constexpr int kPageShift = 6;  // two pages a block
-  void MakePages(const Problem& problem, const Tensors& tensors, BlockRange blocks, int64_t begin, int64_t end) {
+  static constexpr int kPageShift = 6;
+  void MakePages(const Problem& problem, const Tensors& tensors, int64_t begin, int64_t end) {
     args_.row_stride = problem.head_dim;
     args_.page_shift = kPageShift;
     args_.head_stride = problem.head_dim << kPageShift;
     const int64_t page = args_.head_stride * problem.kv_heads;
     std::vector<int64_t> order;
-    for (int64_t p = 0; p < blocks.size() * kTestBlock >> kPageShift; ++p) order.push_back(p);
+    // Those that hold keys: a block at the end may have fewer.
+    for (int64_t p = 0; p << kPageShift < end - begin; ++p) order.push_back(p);
     std::shuffle(order.begin(), order.end(), std::mt19937(7));
     for (const int64_t place : order) offsets_.push_back(place * page);
     k_.assign(static_cast<size_t>(page * static_cast<int64_t>(order.size())), 0x7fff);

@@ -11,9 +11,9 @@ namespace {
 
 thread_local Cta* g_cta = nullptr;
 
-// Engines take this long, in scheduler steps (turns of a warp).
-constexpr uint64_t kFastSteps = 2;
-constexpr uint64_t kSlowSteps = 64;
+// An engine that takes some time takes at least so many scheduler steps (turns of a warp), and up to twice that.
+constexpr uint64_t kSomeSteps = 32;
+constexpr uint64_t kNever = UINT64_MAX;  // until nobody else can do anything
 
 }  // namespace
 
@@ -100,9 +100,10 @@ bool Cta::RunWarp(int warp, bool descending) {
 bool Cta::RunEngines(bool idle) {
   if (engines_.empty()) return false;
   if (idle) {
-    // Nobody can run: time passes until the next engine is done.
-    uint64_t next = engines_.front().due;
+    // Nobody can run: time passes until the next engine is done. Where all have time, one of them is done now.
+    uint64_t next = kNever;
     for (const Engine& e : engines_) next = std::min(next, e.due);
+    if (next == kNever) next = engines_[Random(engines_.size())].due = now_;
     now_ = std::max(now_, next);
   }
   bool ran = false;
@@ -141,9 +142,11 @@ void Cta::Fail(const std::string& message, CallSite site) {
   for (;;) self().fiber.Suspend();
 }
 
-void Cta::Enqueue(std::function<void()> run, bool slow) {
-  const uint64_t least = slow ? kSlowSteps / 2 : 0;
-  engines_.push_back({now_ + least + Random(slow ? kSlowSteps / 2 : kFastSteps), std::move(run)});
+void Cta::Enqueue(std::function<void()> run, Delay delay) {
+  uint64_t due = kNever;
+  if (delay == Delay::kNone) due = now_ + Random(2);
+  if (delay == Delay::kSome) due = now_ + kSomeSteps + Random(kSomeSteps);
+  engines_.push_back({due, std::move(run)});
 }
 
 uint64_t Cta::Random(uint64_t below) {

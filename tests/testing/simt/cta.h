@@ -58,6 +58,9 @@ struct Thread {
   bool runnable() const { return !fiber.done() && (word == nullptr || *word != value); }
 };
 
+// How soon an engine is done: at once; after others have run for a while; or when nobody else can do anything.
+enum class Delay { kNone, kSome, kMost };
+
 // Work of an engine beside the threads: a TMA copy, the tensor core.
 struct Engine {
   uint64_t due = 0;  // in scheduler steps
@@ -94,8 +97,8 @@ class Cta {
   void Preempt();
   // Ends the launch with this message, the thread and the site. Does not return.
   [[noreturn]] void Fail(const std::string& message, CallSite site);
-  // Hands work to an engine, which does it between 0 and some 64 scheduler steps from now, later when `slow`.
-  void Enqueue(std::function<void()> run, bool slow);
+  // Hands work to an engine.
+  void Enqueue(std::function<void()> run, Delay delay);
   uint64_t Random(uint64_t below);
 
  private:

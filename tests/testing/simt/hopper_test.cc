@@ -32,10 +32,11 @@ uint32_t SwizzledOffset(int line, int x) {
 }
 
 TEST(Hopper, TmaSwizzlesAndFillsWithZeros) {
-  // A tensor [3][20][70]; the box at (64, 5, 1) of 64 x 16 x 1 runs over both ends.
-  std::vector<uint16_t> tensor(3 * 20 * 70);
+  // A tensor [3][20][70] whose lines are 72 long, as 16-byte strides want; the box at (64, 5, 1) of 64 x 16 x 1 runs
+  // over both ends.
+  std::vector<uint16_t> tensor(3 * 20 * 72);
   for (size_t i = 0; i < tensor.size(); ++i) tensor[i] = static_cast<uint16_t>(i + 1);
-  const gpu::TensorMap map{tensor.data(), 3, {70, 20, 3}, {1, 70, 1400}, {64, 16, 1}};
+  const gpu::TensorMap map{tensor.data(), 3, {70, 20, 3}, {1, 72, 1440}, {64, 16, 1}};
   for (const simt::Options& options : simt::AllSchedules(2)) {
     std::vector<uint16_t> tile(64 * 16);
     const auto kernel = [&] {
@@ -56,7 +57,7 @@ TEST(Hopper, TmaSwizzlesAndFillsWithZeros) {
     for (int y = 0; y < 16; ++y) {
       for (int x = 0; x < 64; ++x) {
         const bool inside = 64 + x < 70 && 5 + y < 20;
-        EXPECT_EQ(tile[y * 64 + x], inside ? 1400 + (5 + y) * 70 + 64 + x + 1 : 0);
+        EXPECT_EQ(tile[y * 64 + x], inside ? 1440 + (5 + y) * 72 + 64 + x + 1 : 0);
       }
     }
   }
@@ -146,28 +147,29 @@ void ExpectWgmma(bool a_in_registers, bool b_mn_major) {
           gpu::StoreShared(kSlab + at, simt::FloatToBf16(ValueB(k, n)));
         }
       }
+      gpu::FenceProxyAsync();
     }
     gpu::CtaSync();
     const uint64_t b = b_mn_major ? Describe(kSlab, kSlab, 1024) : Describe(kSlab + 64, 16, 1024);
-    float mine[kN / 2];
-    for (int i = 0; i < kN / 2; ++i) mine[i] = 1;
+    float mine[kN / 8][4];
+    for (int i = 0; i < kN / 2; ++i) mine[i / 4][i % 4] = 1;
+    uint32_t a[4];
     gpu::WgmmaFence();
     if (a_in_registers) {
-      uint32_t a[4];
       for (int i = 0; i < 4; ++i) {
         const int row = thread / 32 * 16 + thread % 32 / 4 + i % 2 * 8;
         const int k = thread % 4 * 2 + i / 2 * 8;
         a[i] = gpu::Pack<gpu::Bf16>(ValueA(row, k), ValueA(row, k + 1));
       }
       gpu::WgmmaRegisters<gpu::Bf16, kN>(mine, a, b, true);
-      EXPECT_TRUE(std::isnan(mine[0]));
+      EXPECT_TRUE(std::isnan(mine[0][0]));
       gpu::WgmmaRegisters<gpu::Bf16, kN>(mine, a, b, true);  // chained: in flight on the same accumulators
     } else {
       gpu::WgmmaShared<gpu::Bf16, kN>(mine, Describe(64, 16, 1024), b, false);
     }
     gpu::WgmmaCommit();
     gpu::WgmmaWait<0>();
-    for (int i = 0; i < kN / 2; ++i) d[thread][i] = mine[i];
+    for (int i = 0; i < kN / 2; ++i) d[thread][i] = mine[i / 4][i % 4];
   };
   for (const simt::Options& options : simt::AllSchedules(6)) {
     ASSERT_EQ(simt::Launch(1, 128, kSlab * 3, options, kernel).fault, "");
@@ -186,23 +188,135 @@ TEST(Hopper, UnfinishedAccumulatorIsNaN) {
   bool nan = false;
   const auto kernel = [&] {
     for (int i = gpu::ThreadIndex(); i < 4096; i += 128) gpu::StoreShared(4 * i, 0.0f);
+    gpu::FenceProxyAsync();
     gpu::CtaSync();
-    float d[32];
+    float d[8][4];
+    gpu::WgmmaFence();
     gpu::WgmmaShared<gpu::Bf16, 64>(d, Describe(0, 16, 1024), Describe(8192, 16, 1024), false);
     gpu::WgmmaCommit();
-    nan |= std::isnan(d[5]);
+    nan |= std::isnan(d[1][1]);
     gpu::WgmmaWait<0>();
-    EXPECT_EQ(d[5], 0);
+    EXPECT_EQ(d[1][1], 0);
   };
   EXPECT_EQ(simt::Launch(1, 128, 16384, {.slow_tensor_core = true}, kernel).fault, "");
   EXPECT_TRUE(nan);
 }
 
+// A map over all of memory, of which the last two dimensions are an address: how the attention kernel finds pages.
+TEST(Hopper, TmaOfFourDimensionsFromAnyAddress) {
+  std::vector<uint16_t> rows(8 * 72 + 8);
+  for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<uint16_t>(i);
+  const uint16_t* first = rows.data();
+  while (reinterpret_cast<uintptr_t>(first) % 16 != 0) ++first;
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  gpu::TensorMap map{reinterpret_cast<const uint16_t*>(kMiB),
+                     4,
+                     {64, 8, 65536, uint64_t{1} << 31},
+                     {1, 72, 8, kMiB / 2},
+                     {64, 8, 1, 1}};
+  const uint64_t units = (reinterpret_cast<uintptr_t>(first) - kMiB) / 16;
+  const auto load = [&](const simt::GlobalRange& memory, int row) {
+    simt::Options options;
+    options.memory = {memory};
+    uint16_t got = 0;
+    const auto kernel = [&] {
+      if (gpu::ThreadIndex() != 0) return;
+      gpu::MbarrierInit(1024, 1);
+      gpu::MbarrierArriveExpect(1024, 1024);
+      gpu::TmaLoad4(0, map, 0, 0, static_cast<int>(units % 65536), static_cast<int>(units / 65536), 1024);
+      gpu::MbarrierWait(1024, 0);
+      got = gpu::LoadShared<uint16_t>(SwizzledOffset(row, 5));
+    };
+    const std::string fault = simt::Launch(1, 32, 2048, options, kernel).fault;
+    return fault.empty() ? std::to_string(got) : fault;
+  };
+  const size_t bytes = (7 * 72 + 64) * 2;
+  EXPECT_EQ(load({first, bytes, false, "rows"}, 3), std::to_string(first[3 * 72 + 5]));
+  EXPECT_THAT(load({first, bytes - 2, false, "rows"}, 3), HasSubstr("out of range"));
+}
+
+TEST(Hopper, CopiesLandWhenNobodyElseCanRun) {
+  alignas(16) static const uint16_t line[64] = {};
+  const gpu::TensorMap map{line, 2, {64, 1}, {1, 64}, {64, 1}};
+  float late = 0;
+  const auto kernel = [&] {
+    if (gpu::ThreadIndex() == 0) {
+      gpu::MbarrierInit(1024, 1);
+      gpu::MbarrierArriveExpect(1024, 128);
+      gpu::TmaLoad2(0, map, 0, 0, 1024);
+    }
+    for (int i = 0; i < 1000; ++i) gpu::CtaSync();
+    if (gpu::ThreadIndex() == 40) late = gpu::LoadShared<float>(64);
+    gpu::MbarrierWait(1024, 0);
+  };
+  EXPECT_EQ(simt::Launch(1, 64, 2048, {.slow_copies = true}, kernel).fault, "");
+  EXPECT_TRUE(std::isnan(late));
+}
+
+// What threads write is seen by the tensor core and TMA only after the writer's own fence.
+TEST(Hopper, WritesWithoutProxyFenceAreReported) {
+  enum class Fence { kNone, kByAnother, kBefore, kAfter };
+  const auto multiply = [](Fence fence) {
+    return simt::Launch(1, 128, 16384, {},
+                        [=] {
+                          if (gpu::ThreadIndex() == 7 && fence == Fence::kBefore) gpu::FenceProxyAsync();
+                          if (gpu::ThreadIndex() == 7) gpu::StoreShared(8192 + 128, 0.0f);
+                          if (gpu::ThreadIndex() == 7 && fence == Fence::kAfter) gpu::FenceProxyAsync();
+                          if (gpu::ThreadIndex() == 8 && fence == Fence::kByAnother) gpu::FenceProxyAsync();
+                          gpu::CtaSync();
+                          float d[8][4];
+                          gpu::WgmmaFence();
+                          gpu::WgmmaShared<gpu::Bf16, 64>(d, Describe(0, 16, 1024), Describe(8192, 16, 1024), false);
+                          gpu::WgmmaCommit();
+                          gpu::WgmmaWait<0>();
+                        })
+        .fault;
+  };
+  EXPECT_EQ(multiply(Fence::kAfter), "");
+  for (const Fence fence : {Fence::kNone, Fence::kByAnother, Fence::kBefore}) {
+    EXPECT_THAT(multiply(fence), HasSubstr("written by thread 7 without a fence.proxy.async since"));
+  }
+}
+
+TEST(Hopper, RegistersOfAAreReadWhenTheProductRuns) {
+  const auto kernel = [] {
+    for (int i = gpu::ThreadIndex(); i < 2048; i += 128) gpu::StoreShared(4 * i, 0x3f803f80u);  // ones
+    gpu::FenceProxyAsync();
+    gpu::CtaSync();
+    float d[8][4];
+    uint32_t a[4] = {0x3f803f80u, 0x3f803f80u, 0x3f803f80u, 0x3f803f80u};
+    gpu::WgmmaFence();
+    gpu::WgmmaRegisters<gpu::Bf16, 64>(d, a, Describe(0, 8192, 1024), false);
+    gpu::WgmmaCommit();
+    for (uint32_t& pair : a) pair = 0;  // too early
+    gpu::WgmmaWait<0>();
+    EXPECT_EQ(d[0][0], 0);
+  };
+  EXPECT_EQ(simt::Launch(1, 128, 8192, {.slow_tensor_core = true}, kernel).fault, "");
+}
+
 TEST(Hopper, WgmmaMistakesAreReported) {
+  const auto unfenced = [](bool again) {
+    return simt::Launch(1, 128, 16384, {},
+                        [=] {
+                          float d[8][4];
+                          for (int i = 0; i < 2; ++i) {
+                            if (i == 0 ? again : !again) gpu::WgmmaFence();
+                            gpu::WgmmaShared<gpu::Bf16, 64>(d, Describe(0, 16, 1024), Describe(8192, 16, 1024), false);
+                            gpu::WgmmaCommit();
+                            gpu::WgmmaWait<0>();
+                          }
+                        })
+        .fault;
+  };
+  EXPECT_THAT(unfenced(false), HasSubstr("no WgmmaFence since"));
+  EXPECT_THAT(unfenced(true), HasSubstr("no WgmmaFence since"));
+
   const auto kernel = [](uint64_t a, uint64_t b) {
     return simt::Launch(1, 128, 16384, {},
                         [=] {
-                          float d[32];
+                          float d[8][4];
+                          gpu::WgmmaFence();
                           gpu::WgmmaShared<gpu::Bf16, 64>(d, a, gpu::ThreadIndex() == 5 ? b + 1 : b, false);
                           gpu::WgmmaCommit();
                           gpu::WgmmaWait<0>();

@@ -10,6 +10,8 @@ namespace {
 
 constexpr size_t kBaseAlignment = 1024;  // what 128-byte swizzled TMA tiles ask for
 constexpr uint32_t kGranule = 4;
+constexpr uint32_t kProxyGranule = 16;
+constexpr size_t kMostThreads = 1024;
 
 int16_t MyWarp() { return static_cast<int16_t>(ThisCta().self().index / kWarp); }
 // From 1 on, so that 0 can mean never.
@@ -18,7 +20,11 @@ uint32_t MyEpoch() { return ThisCta().self().epoch + 1; }
 }  // namespace
 
 SharedMemory::SharedMemory(size_t bytes)
-    : storage_(bytes + kBaseAlignment), bytes_(bytes), granules_((bytes + kGranule - 1) / kGranule) {
+    : storage_(bytes + kBaseAlignment),
+      bytes_(bytes),
+      granules_((bytes + kGranule - 1) / kGranule),
+      writers_((bytes + kProxyGranule - 1) / kProxyGranule),
+      fences_(kMostThreads) {
   const auto begin = reinterpret_cast<uintptr_t>(storage_.data());
   base_ = storage_.data() + ((begin + kBaseAlignment - 1) / kBaseAlignment * kBaseAlignment - begin);
 }
@@ -26,6 +32,7 @@ SharedMemory::SharedMemory(size_t bytes)
 void SharedMemory::Poison() {
   std::memset(base_, 0xff, bytes_);
   std::fill(granules_.begin(), granules_.end(), Granule{});
+  std::fill(writers_.begin(), writers_.end(), Writer{});
   detect_races_ = true;
 }
 
@@ -53,7 +60,29 @@ unsigned char* SharedMemory::Read(uint32_t address, size_t bytes, size_t alignme
 unsigned char* SharedMemory::Write(uint32_t address, size_t bytes, size_t alignment, CallSite site) {
   unsigned char* p = At(address, bytes, alignment, site);
   if (detect_races_) NoteWrite(address, bytes, site);
+  NoteWriter(address, bytes);
   return p;
+}
+
+unsigned char* SharedMemory::AtAsync(uint32_t address, size_t bytes, size_t alignment, CallSite site) {
+  unsigned char* p = At(address, bytes, alignment, site);
+  for (size_t i = address / kProxyGranule; i <= (address + bytes - 1) / kProxyGranule; ++i) {
+    const Writer& writer = writers_[i];
+    if (writer.thread < 0 || fences_[writer.thread] > writer.fences) continue;
+    ThisCta().Fail("shared address " + std::to_string(i * kProxyGranule) + " was written by thread " +
+                       std::to_string(writer.thread) + " without a fence.proxy.async since",
+                   site);
+  }
+  return p;
+}
+
+void SharedMemory::FenceAsync() { ++fences_[ThisCta().self().index]; }
+
+void SharedMemory::NoteWriter(uint32_t address, size_t bytes) {
+  const int thread = ThisCta().self().index;
+  for (size_t i = address / kProxyGranule; i <= (address + bytes - 1) / kProxyGranule; ++i) {
+    writers_[i] = {thread, fences_[thread]};
+  }
 }
 
 void SharedMemory::NoteRead(uint32_t address, size_t bytes, CallSite site) {

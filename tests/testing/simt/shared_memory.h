@@ -25,6 +25,11 @@ class SharedMemory {
   // The same without telling the race detector: for what mbarriers order.
   unsigned char* At(uint32_t address, size_t bytes, size_t alignment, CallSite site);
 
+  // The same for the asynchronous proxy (TMA, wgmma), which sees what threads wrote only after they fenced it.
+  unsigned char* AtAsync(uint32_t address, size_t bytes, size_t alignment, CallSite site);
+  // fence.proxy.async of the running thread.
+  void FenceAsync();
+
   // Between two CTA-wide barriers no warp may touch what another warp writes. Holds only where CTA-wide barriers are
   // the only order between warps; the first mbarrier or named barrier turns it off, and poison and schedules must do.
   void StopDetectingRaces() { detect_races_ = false; }
@@ -46,6 +51,14 @@ class SharedMemory {
   size_t bytes_;
   bool detect_races_ = true;
   std::vector<Granule> granules_;
+  // Who wrote each 16 bytes last, not being TMA, and how often that thread had fenced by then.
+  struct Writer {
+    int thread = -1;
+    uint32_t fences = 0;
+  };
+  void NoteWriter(uint32_t address, size_t bytes);
+  std::vector<Writer> writers_;
+  std::vector<uint32_t> fences_;  // by thread
 };
 
 // Ends the launch unless [address, address + bytes) lies in one of the launch's ranges of global memory.

@@ -18,7 +18,7 @@ struct WgmmaProduct {
   struct Lane {
     float* d;
     std::vector<float> c;  // d before
-    uint32_t a[4];
+    const uint32_t* a;
   };
   std::array<Lane, kWarpgroup> lanes;
   std::shared_ptr<WgmmaProduct> before;  // in flight on the same accumulator: goes first, and leaves its sum there
@@ -37,6 +37,23 @@ constexpr int kDepth = 16;
 // at rows 16 w.
 int RowOf(int thread, int i) { return thread / 32 * 16 + thread % 32 / 4 + i / 2 % 2 * 8; }
 int ColumnOf(int thread, int i) { return i / 4 * 8 + thread % 4 * 2 + i % 2; }
+
+// Every byte of the operands is there and the tensor core may see it.
+void CheckOperands(const WgmmaOperands& operands, int n, CallSite site) {
+  SharedMemory& shared = ThisCta().shared();
+  const Descriptor b(operands.descriptor_b, site);
+  // In chunks of eight elements, 16 bytes, which lie side by side.
+  for (int k = 0; k < kDepth; k += operands.b_mn_major ? 1 : 8) {
+    for (int mn = 0; mn < n; mn += operands.b_mn_major ? 8 : 1) {
+      shared.AtAsync(Swizzle128(b.AddressOf(mn, k, operands.b_mn_major)), 16, 16, site);
+    }
+  }
+  if (operands.a != nullptr) return;
+  const Descriptor a(operands.descriptor_a, site);
+  for (int m = 0; m < kRows; ++m) {
+    for (int k = 0; k < kDepth; k += 8) shared.AtAsync(Swizzle128(a.AddressOf(m, k, false)), 16, 16, site);
+  }
+}
 
 WgmmaQueue& MyProducts() {
   Thread& self = ThisCta().self();
@@ -99,6 +116,7 @@ void WgmmaProduct::Run() {
 }
 
 void Wgmma(Half type, std::span<float> d, const WgmmaOperands& operands, CallSite site) {
+  if (!MyProducts().fenced) ThisCta().Fail("wgmma: no WgmmaFence since the registers were last written", site);
   struct Argument {
     std::span<float> d;
     const WgmmaOperands* operands;
@@ -112,6 +130,7 @@ void Wgmma(Half type, std::span<float> d, const WgmmaOperands& operands, CallSit
     product->n = static_cast<int>(d.size()) * 2;
     product->site = site;
     product->operands = *threads[0]->operands;
+    CheckOperands(product->operands, product->n, site);
     // A product still in flight on these accumulators is waited for by the tensor core, not by us.
     for (auto& other : cta.wgmmas()) {
       if (other->done == 0 && other->lanes[0].d == threads[0]->d.data()) product->before = other;
@@ -127,7 +146,7 @@ void Wgmma(Half type, std::span<float> d, const WgmmaOperands& operands, CallSit
       lane.d = threads[t]->d.data();
       lane.c.assign(lane.d, lane.d + d.size());
       for (float& x : threads[t]->d) x = std::numeric_limits<float>::quiet_NaN();
-      if (o.a != nullptr) std::memcpy(lane.a, o.a, sizeof lane.a);
+      lane.a = o.a;
       threads[t]->product = product;
     }
     cta.wgmmas().push_back(product);
@@ -135,13 +154,15 @@ void Wgmma(Half type, std::span<float> d, const WgmmaOperands& operands, CallSit
   MyProducts().open.push_back(mine.product);
 }
 
+void WgmmaFence() { MyProducts().fenced = true; }
+
 void WgmmaCommit(CallSite) {
   WgmmaQueue& mine = MyProducts();
   if (ThisCta().options().slow_tensor_core) {
     // Reads its operands as late as it may: when it is waited for.
   } else {
     for (const auto& product : mine.open) {
-      ThisCta().Enqueue([product] { product->Run(); }, false);
+      ThisCta().Enqueue([product] { product->Run(); }, Delay::kNone);
     }
   }
   mine.groups.push_back(std::move(mine.open));
@@ -156,12 +177,13 @@ void WgmmaWait(int keep, CallSite site) {
     for (const auto& product : mine.groups.front()) {
       if (cta.options().slow_tensor_core) {
         // Other threads run on meanwhile: what they overwrite too early is what we multiply.
-        cta.Enqueue([product] { product->Run(); }, true);
+        cta.Enqueue([product] { product->Run(); }, Delay::kSome);
       }
       if (product->done == 0) cta.WaitWhile(&product->done, 0, site);
     }
     mine.groups.pop_front();
   }
+  mine.fenced = false;
   std::erase_if(cta.wgmmas(), [](const auto& product) { return product->done != 0; });
 }
 

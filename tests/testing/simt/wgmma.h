@@ -18,6 +18,7 @@ struct WgmmaProduct;
 
 // Products of one thread: not yet committed, and committed groups, oldest first.
 struct WgmmaQueue {
+  bool fenced = false;  // wgmma.fence since the registers were last the thread's own
   std::vector<std::shared_ptr<WgmmaProduct>> open;
   std::deque<std::vector<std::shared_ptr<WgmmaProduct>>> groups;
 };
@@ -33,7 +34,7 @@ struct Descriptor {
 };
 
 struct WgmmaOperands {
-  const uint32_t* a = nullptr;  // this lane's four registers, or null:
+  const uint32_t* a = nullptr;  // this lane's four registers, read as late as the product runs, or null:
   uint64_t descriptor_a = 0;
   uint64_t descriptor_b = 0;
   bool b_mn_major = false;
@@ -42,6 +43,8 @@ struct WgmmaOperands {
 
 // d (64 x n, this thread's n / 2 elements) = a * b [+ d], k = 16.
 void Wgmma(Half type, std::span<float> d, const WgmmaOperands& operands, CallSite site);
+// Before the first product after a wait: what the thread did to its registers comes first.
+void WgmmaFence();
 void WgmmaCommit(CallSite site);
 // Returns when at most `keep` of the thread's groups are unfinished.
 void WgmmaWait(int keep, CallSite site);

@@ -87,13 +87,15 @@ rondo_cuda_module_v1 MakeTable() {
     std::memcpy(to, from, bytes);
     return Result("copy");
   };
-  t.attend_plan = [](int32_t, int64_t rows, int32_t, int64_t, int32_t multiprocessors, int32_t* ctas) {
-    *ctas = multiprocessors;
-    return rows * 1024;
+  t.attend_plan = [](int32_t, int32_t multiprocessors, int32_t, int64_t rows, int32_t, int64_t,
+                     rondo_cuda_attend_plan_v1* plan) {
+    plan->ctas = multiprocessors;
+    plan->scratch_bytes = rows * 1024;
   };
-  t.attend = [](int32_t, const cuda::AttentionArgs* args, int32_t, int64_t scratch_bytes, void* stream) {
-    return Fake().memory[args->scratch] >= static_cast<uint64_t>(scratch_bytes) ? Launched("attend", stream)
-                                                                                : "too little scratch";
+  t.attend = [](int32_t, const cuda::AttentionArgs* args, const rondo_cuda_attend_plan_v1* plan, void* stream) {
+    Fake().ctas = plan->ctas;
+    return Fake().memory[args->scratch] >= static_cast<uint64_t>(plan->scratch_bytes) ? Launched("attend", stream)
+                                                                                      : "too little scratch";
   };
   t.decode = [](int32_t, const cuda::DecodeArgs*, int64_t, void* stream) { return Launched("decode", stream); };
   t.dense.rms_norm = [](const cuda::RmsNormArgs*, void* stream) { return Launched("rms_norm", stream); };

@@ -19,6 +19,7 @@ struct FakeTable {
   std::map<void*, uint64_t> memory = {};  // of the device, not yet given back
   void* stream = nullptr;                 // that the last kernel was given
   int copies = 0;
+  int ctas = 0;  // of the last attend
   int waits = 0;
 };
 

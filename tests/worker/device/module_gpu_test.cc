@@ -75,5 +75,13 @@ TEST_F(ModuleGpuTest, LaunchesReachTheKernelsOfTheirKind) {
   EXPECT_EQ(Fake().stream, gpu_->stream());
 }
 
+TEST_F(ModuleGpuTest, AttendLeavesMultiprocessorsToOthers) {
+  gpu_->Attend({}, 128);
+  EXPECT_EQ(Fake().ctas, 132);
+  gpu_->LeaveMultiprocessors(8);
+  gpu_->Attend({}, 128);
+  EXPECT_EQ(Fake().ctas, 124);
+}
+
 }  // namespace
 }  // namespace rondo::testing

@@ -31,15 +31,16 @@ inline const char* Words(std::string error) {
   return words.empty() ? nullptr : words.c_str();
 }
 
-inline int64_t AttendPlan(int32_t head_dim, int64_t rows, int32_t q_heads, int64_t key_tokens, int32_t multiprocessors,
-                          int32_t* ctas) {
-  const cuda::AttendPlan plan = cuda::PlanAttend(head_dim, rows, q_heads, key_tokens, multiprocessors);
-  *ctas = plan.ctas;
-  return plan.scratch_bytes;
+inline void AttendPlan(int32_t capability, int32_t multiprocessors, int32_t head_dim, int64_t rows, int32_t q_heads,
+                       int64_t key_tokens, rondo_cuda_attend_plan_v1* plan) {
+  const cuda::AttendKernel kernel = cuda::ChooseAttendKernel(capability, head_dim);
+  const cuda::AttendPlan made = cuda::PlanAttend(kernel, head_dim, rows, q_heads, key_tokens, multiprocessors);
+  *plan = {static_cast<int32_t>(made.kernel), made.ctas, made.scratch_bytes};
 }
-inline const char* Attend(int32_t head_dim, const cuda::AttentionArgs* args, int32_t ctas, int64_t scratch_bytes,
+inline const char* Attend(int32_t head_dim, const cuda::AttentionArgs* args, const rondo_cuda_attend_plan_v1* plan,
                           void* stream) {
-  return Words(cuda::Attend(cuda::ElementType::kBf16, head_dim, *args, {ctas, scratch_bytes}, stream));
+  return Words(cuda::Attend(cuda::ElementType::kBf16, head_dim, *args,
+                            {static_cast<cuda::AttendKernel>(plan->kernel), plan->ctas, plan->scratch_bytes}, stream));
 }
 inline const char* Merge(int32_t head_dim, const cuda::NodeArgs* left, const cuda::NodeArgs* right, int64_t rows,
                          int32_t heads, void* stream) {

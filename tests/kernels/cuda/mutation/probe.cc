@@ -1,39 +1,15 @@
-// What a mutant of the CUDA kernels is put through: a few problems that between them reach every line. Prints what was
-// wrong and exits 1, or exits 0: a mistake that nobody noticed. Includes the sources it tests, to be compiled at once.
-#define RONDO_FEW_INSTANTIATIONS
-#define RONDO_TEST_BLOCK 256  // four tiles of keys: decode's three stages come round
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
+// What a mutant of the sm_80 kernels is put through: a few problems that between them reach every line. Prints what was
+// wrong and exits 1, or exits 0: a mistake that nobody noticed. run.py compiles it for blocks of 256 tokens, four tiles
+// of keys, so that decode's three stages come round.
+#include "tests/kernels/cuda/mutation/probe.h"
+
 #include <limits>
 
-#include "tests/kernels/cuda/emulated.cc"
-#include "tests/kernels/cuda/emulated_decode.cc"
+#include "tests/kernels/cuda/emulated_decode.h"
 #include "tests/kernels/cuda/fold.h"
 
 namespace rondo::cuda {
 namespace {
-
-void Found(const std::string& what) {
-  std::printf("%s\n", what.c_str());
-  std::exit(1);
-}
-
-void CheckReport(const simt::Report& report) {
-  if (!report.ok()) Found(report.fault);
-  if (report.counters.bank_conflicts != 0) Found("bank conflicts");
-}
-
-void CheckBits(const std::vector<float>& a, const std::vector<float>& b, const char* what) {
-  if (a.size() != b.size() || std::memcmp(a.data(), b.data(), a.size() * 4) != 0)
-    Found(std::string("other bits: ") + what);
-}
-
-void CheckRight(const Problem& problem, const Tensors& tensors, const Finished& got, const char* what) {
-  CheckReport(got.report);
-  const Errors errors = Compare(PlainLoops(problem, tensors), got.out, got.lse);
-  if (!Acceptable(problem.type, errors)) Found(std::string("wrong ") + what + ": " + problem.Describe());
-}
 
 const Problem kProblems[] = {
     {.q_heads = 4, .kv_heads = 2, .rows = 70, .first_position = 230, .tokens = 300, .amplitude = 3},

@@ -67,6 +67,21 @@ RONDO_DEVICE void Store(T* to, const T& value) {
   *to = value;
 }
 
+// In this order, however many registers would be free to do more at once.
+RONDO_DEVICE Float4 LoadVolatile(const Float4* from) {
+  Float4 value;
+  asm volatile("ld.volatile.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+               : "l"(from)
+               : "memory");
+  return value;
+}
+RONDO_DEVICE void StoreVolatile(Float4* to, const Float4& value) {
+  asm volatile("st.volatile.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(value.x), "f"(value.y), "f"(value.z),
+               "f"(value.w)
+               : "memory");
+}
+
 RONDO_DEVICE void CopyAsync16(Shared to, const void* from, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid ? 16 : 0) : "memory");
 }
@@ -87,6 +102,13 @@ RONDO_DEVICE void LoadMatrix4Transposed(uint32_t (&r)[4], Shared address) {
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(address)
                : "memory");
+}
+
+// The same number, of which the compiler knows nothing: what is computed from it is computed here and not ahead of
+// time, where it would fill registers that a loop needs.
+RONDO_DEVICE int Opaque(int value) {
+  asm volatile("" : "+r"(value));
+  return value;
 }
 
 template <class Element>

@@ -84,6 +84,9 @@ struct alignas(16) Word4 {
   uint32_t x, y, z, w;
 };
 
+inline Float4 LoadVolatile(const Float4* from, Where w = Where::current()) { return Load(from, w); }
+inline void StoreVolatile(Float4* to, const Float4& value, Where w = Where::current()) { Store(to, value, w); }
+
 inline void CopyAsync16(Shared to, const void* from, bool valid, Where w = Where::current()) {
   simt::CopyAsync16(to, from, valid, {"CopyAsync16", w});
 }
@@ -99,6 +102,8 @@ inline void LoadMatrix4(uint32_t (&r)[4], Shared address, Where w = Where::curre
 inline void LoadMatrix4Transposed(uint32_t (&r)[4], Shared address, Where w = Where::current()) {
   simt::LoadMatrix4(r, address, true, {"LoadMatrix4Transposed", w});
 }
+inline int Opaque(int value) { return value; }
+
 template <class Element>
 void MultiplyAdd(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, Where w = Where::current()) {
   simt::MultiplyAdd(Element::kHalf, d, a, b0, b1, {"MultiplyAdd", w});

@@ -1,4 +1,4 @@
-"""Mistakes one could make in the CUDA attention kernels. Each is (what, file, text, replacement); the text occurs in the
+"""Mistakes one could make in the attention kernels for sm_80. Each is (what, file, text, replacement); the text occurs in the
 file, and its first occurrence is replaced. run.py compiles and runs each; all must be found.
 
 Not here, because the bits are the same: the sides of a merge swapped (weights are powers of two, so products are exact),
@@ -8,6 +8,7 @@ overwrite was read before the barrier in front of V). Nor what CTAs do to each o
 TILE = "attend_tile.cuh"
 ROWS = "row_partials.cuh"
 BLOCK = "decode_block.cuh"
+FOLD = "fold_blocks.cuh"
 
 MUTATIONS = [
     # Waits and barriers.
@@ -16,9 +17,9 @@ MUTATIONS = [
     ("no barrier before K is read", TILE, "gpu::CtaSync();  // K is here", "// K is here"),
     ("no barrier before V is read", TILE, "    } else {\n      gpu::CtaSync();\n    }", "    }"),
     ("next K loaded before the barrier", TILE, "    bool row_by_row = false;\n    // V is here",
-     "    if (tile_begin + kKeyTile < keys_end_) LoadKeys(tile_begin + kKeyTile);\n    bool row_by_row = false;\n    // V is here"),
-    ("a thread returns before a barrier", TILE, "    bool row_by_row = false;\n    NodeCursor",
-     "    if (gpu::ThreadIndex() == 5) return true;\n    bool row_by_row = false;\n    NodeCursor"),
+     "    if (tile_begin + kKeyTile < rows_.keys_end) LoadKeys(tile_begin + kKeyTile);\n    bool row_by_row = false;\n    // V is here"),
+    ("a thread returns before a barrier", TILE, "    bool row_by_row = false;\n    FoldBlocks",
+     "    if (gpu::ThreadIndex() == 5) return true;\n    bool row_by_row = false;\n    FoldBlocks"),
     ("a warp skips a barrier", TILE, "    gpu::CtaSync();  // K is here",
      "    if (gpu::ThreadIndex() / 32 != 2) gpu::CtaSync();  // K is here"),
     ("decode: no wait for the stage", BLOCK, "gpu::WaitCopies<C::kStages - 2>();", ""),
@@ -45,9 +46,9 @@ MUTATIONS = [
     ("window to the right one key too many", "masks.cuh", "position + mask.window)", "position + mask.window + 1)"),
     ("interval includes its end", "masks.cuh", "key < end", "key <= end"),
     ("edges not masked", TILE, "if (edge)", "if (false)"),
-    ("last row's edge forgotten", TILE, "tile_begin < last_row_begin_ || tile_begin + kKeyTile > first_row_end_", "tile_begin + kKeyTile > first_row_end_"),
-    ("unseen keys loaded", TILE, "keys_begin_ - tile_begin,\n                                                        keys_end_ - tile_begin, SharedV());", "0, kKeyTile, SharedV());"),
-    ("rows past the end loaded", TILE, "query.row_stride, 0, valid_rows_, SharedQ()", "query.row_stride, 0, C::kRows, SharedQ()"),
+    ("last row's edge forgotten", "row_span.cuh", "begin < last_row_begin || end > first_row_end", "end > first_row_end"),
+    ("unseen keys loaded", TILE, "rows_.keys_begin - tile_begin,\n                                                        rows_.keys_end - tile_begin, SharedV());", "0, kKeyTile, SharedV());"),
+    ("rows past the end loaded", TILE, "query.row_stride, 0, place_.valid_rows(), SharedQ()", "query.row_stride, 0, C::kRows, SharedQ()"),
     ("values that are not finite unnoticed", "values_check.cuh", "== kHigh;", "== 0;\n      any = false;"),
     # Softmax.
     ("maximum of half the quad", "scores.cuh", "return gpu::Max(x, gpu::ShuffleXor(x, 2));", "return x;"),
@@ -57,26 +58,26 @@ MUTATIONS = [
     ("o not rescaled", ROWS, "o[i][n][j] *= rescale[j / 2];", ";"),
     ("o rescaled as the other row", ROWS, "o[i][n][j] *= rescale[j / 2];", "o[i][n][j] *= rescale[j % 2];"),
     ("l not rescaled", "scores.cuh", "gpu::Fma(l, rescale,", "gpu::Fma(l, 1.0f,"),
-    ("l in another order", ROWS, "rows.l[half] = RaisedSum(rows.l[half], rescale[half], groups);",
-     "rows.l[half] = gpu::Fma(rows.l[half], rescale[half], ((groups[0] + groups[1]) + groups[2]) + groups[3]);"),
+    ("l in another order", ROWS, "l = RaisedSum(l, tile == 0 ? rescale[half] : 1.0f, groups);",
+     "l = gpu::Fma(l, rescale[half], ((groups[0] + groups[1]) + groups[2]) + groups[3]);"),
     ("soft cap without its scale", "scores.cuh", "args.scale / args.softcap", "1.0f / args.softcap"),
-    ("ALiBi sign", "scores.cuh", "gpu::Fma(-slope[i / 2]", "gpu::Fma(slope[i / 2]"),
+    ("ALiBi sign", "scores.cuh", "gpu::Fma(-slope[half]", "gpu::Fma(slope[half]"),
     # The tree.
     ("merge without weights", "softmax.cuh", "left_weight = PowerOfTwo(left_m - m);", "left_weight = 1.0f;"),
     ("left to right instead of the tree", "tree_fold.cuh", "const int level = gpu::CountTrailingZeros(~static_cast<uint64_t>(block));", "const int level = 31;"),
     ("a level too few", "tree_fold.cuh", "~static_cast<uint64_t>(block)", "~static_cast<uint64_t>(block / 2)"),
-    ("sums not cleared after a block", TILE, "partials.KeepPending(slot);\n          partials.Clear();", "partials.KeepPending(slot);"),
+    ("sums not cleared after a block", FOLD, "if (!last) partials->Clear();", ""),
     ("nodes too large", "tree_fold.cuh", "by_alignment < by_length ? by_alignment : by_length", "by_length"),
-    ("last node not stored", TILE, "more = node.end() < blocks;", "more = node.end() + 1 < blocks;"),
+    ("last node not stored", FOLD, "more = node.end() < blocks;", "more = node.end() + 1 < blocks;"),
     ("fold: spans of the wrong alignment", "fold_leaves.cuh", "first / (2 * span) * (2 * span); left + span < last", "first; left + span < last"),
     ("fold: result not put back", "fold_leaves.cuh", "        Put(Greatest(left, first), result);", ""),
     # The end.
     ("sink ignored", "softmax.cuh", "if (sink != nullptr) {", "if (false) {"),
     ("lse in units of log2", "softmax.cuh", "(m + gpu::Log2(l)) * kLn2", "m + gpu::Log2(l)"),
-    ("rows past the end written", ROWS, "if (row < valid_rows_) f(", "f("),
+    ("rows past the end written", ROWS, "if (row < place_.valid_rows()) f(", "f("),
     # Heads and items.
-    ("wrong KV head", TILE, "head_ / (args_.q_heads / args_.kv_heads)", "head_ % args_.kv_heads"),
-    ("a round of items lost", "attend_mma.cuh", "round % 2 == 0 ? gpu::CtaIndex() : ctas - 1 - gpu::CtaIndex()", "gpu::CtaIndex() * 2"),
+    ("wrong KV head", TILE, "place_.head() / (args_.q_heads / args_.kv_heads)", "place_.head() % args_.kv_heads"),
+    ("a round of items lost", "row_items.cuh", "round % 2 == 0 ? gpu::CtaIndex() : gpu::CtaCount() - 1 - gpu::CtaIndex()", "gpu::CtaIndex() * 2"),
     ("decode: heads and tokens swapped", BLOCK, "{packed / group_, kv_head_ * group_ + packed % group_}", "{packed % group_, kv_head_ * group_ + packed / group_}"),
     ("page table ignored", "masks.cuh", "gpu::Load(keys.page_offsets + page)", "gpu::Load(keys.page_offsets)"),
     ("decode: sequence search off by one", "sequences.cuh", "if (begin(middle) <= index) {", "if (begin(middle) < index) {"),
