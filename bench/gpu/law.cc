@@ -28,6 +28,15 @@ int64_t Differences(const std::vector<float>& a, const std::vector<float>& b) {
   return count;
 }
 
+int64_t Differences(const std::vector<Node>& a, const std::vector<Node>& b) {
+  if (a.size() != b.size()) return static_cast<int64_t>(std::max(a.size(), b.size()));
+  int64_t count = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    count += Differences(a[i].o, b[i].o) + Differences(a[i].m, b[i].m) + Differences(a[i].l, b[i].l);
+  }
+  return count;
+}
+
 void SayEqual(const std::string& kernel, const Shape& shape, const std::string& what, int64_t different) {
   Line("check")
       .Text("kernel", kernel)
