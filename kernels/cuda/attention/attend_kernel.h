@@ -4,7 +4,7 @@
 namespace rondo::cuda {
 
 // Their bits differ, so the choice follows from the GPU and the head size alone. Rows that are to have the same bits go
-// through the same one; Decode's are those of kSm80.
+// through the same one.
 enum class AttendKernel : int {
   kSm80 = 80,  // every GPU and head size
   kSm90a = 90  // capability 9.0, head sizes 64, 128 and 256
