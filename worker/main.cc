@@ -145,7 +145,7 @@ absl::Status ComputeOnGpu(Place& place, const WorkerOptions& o, Shared& shared) 
     if (!dense.ok()) return dense.status();
     place.dense = *std::move(dense);
     context.kernels.dense = place.dense.get();
-    shared.identity.libraries = place.dense_gpu->library();
+    shared.identity.libraries = absl::StrCat(place.dense_gpu->library(), " on ", place.gpu->card());
   }
   // Of what the weights left; the rest is for rows and nodes.
   if (o.kv_memory_bytes > 0) return absl::OkStatus();

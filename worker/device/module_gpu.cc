@@ -1,6 +1,7 @@
 #include "worker/device/module_gpu.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
@@ -36,6 +37,8 @@ absl::StatusOr<std::unique_ptr<ModuleGpu>> ModuleGpu::Create(const rondo_cuda_mo
   gpu->capability_ = facts.capability;
   gpu->family_ = absl::StrCat("sm", facts.capability);
   gpu->multiprocessors_ = facts.multiprocessors;
+  gpu->card_ = absl::StrCat(std::string(facts.name, strnlen(facts.name, sizeof(facts.name))), " with ",
+                            facts.multiprocessors, " multiprocessors");
   // What it computes gives way to what others wait for on the wire.
   if (const int error = table->stream_create(&gpu->stream_, 0); error != 0) return failed("cudaStreamCreate", error);
   return gpu;

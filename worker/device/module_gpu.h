@@ -24,6 +24,8 @@ class ModuleGpu : public cuda::Gpu {
   ~ModuleGpu() override;
 
   uint64_t free_bytes() const;  // of the device, now
+  // "NVIDIA H200 with 132 multiprocessors": what libraries choose their algorithms by.
+  const std::string& card() const { return card_; }
 
   // For those who launch other kernels in order with these: the stream, and what comes before and after.
   void* stream() const { return stream_; }
@@ -66,6 +68,7 @@ class ModuleGpu : public cuda::Gpu {
   const int device_;
   PinnedMemory pinned_;
   std::string family_;  // "sm90"
+  std::string card_;
   int32_t capability_ = 0;
   int32_t multiprocessors_ = 0;
   int32_t left_ = 0;  // of those, for others

@@ -41,6 +41,7 @@ rondo_cuda_module_v1 MakeTable() {
   t.error_text = [](int) { return "out of memory"; };
   t.set_device = [](int) { return Result("set_device"); };
   t.device_facts = [](int, rondo_cuda_device_v1* facts) {
+    std::strcpy(facts->name, "a card");
     facts->capability = 90;
     facts->multiprocessors = 132;
     return 0;

@@ -52,6 +52,7 @@ TEST_F(ModuleDenseTest, AKernelThatFailsEndsTheProcessWithItsWords) {
 TEST_F(ModuleDenseTest, SaysWhoseBitsItHas) {
   EXPECT_EQ(dense_->family(), "sm90");
   EXPECT_EQ(dense_->library(), "cuBLASLt 13.1.2");
+  EXPECT_EQ(gpu_->card(), "a card with 132 multiprocessors");
 }
 
 TEST_F(ModuleDenseTest, WhatTheLibraryLacksIsAStatus) {
