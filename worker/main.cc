@@ -96,6 +96,8 @@ absl::StatusOr<Place> ChoosePlace(const WorkerOptions& o, const std::optional<Mp
   Place place;
   place.device = *std::move(device);
   place.transport = transport->kind;
+  // Ranks that see one GPU and were put on CUDA IPC are taken to share it.
+  if (place.transport == TransportKind::kCudaIpc && facts.devices.size() == 1) place.device.sharers = rank.local_size;
   if (!place.device.cuda) return place;
   place.module = module.table;
   place.cuda = MakeModuleCuda(module.table);
@@ -129,6 +131,14 @@ absl::Status LoadModelFile(const WorkerOptions& o, Shared& shared) {
   return absl::OkStatus();
 }
 
+// Peers keep open what they were sent, so memory of a sequence never goes back to the device.
+absl::Status ReserveKv(const Place& place, uint64_t bytes) {
+  if (place.transport != TransportKind::kCudaIpc || place.gpu->Reserve(bytes)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("GPU ", place.device.index, ": no ", bytes,
+                                                   " bytes in one piece for keys and values, ", place.gpu->free_bytes(),
+                                                   " are free; give --kv-memory"));
+}
+
 // Weights, keys and values in the GPU's memory, in bf16; on the CPU what has no rows: tokens, sampling, the ring.
 absl::Status ComputeOnGpu(Place& place, const WorkerOptions& o, Shared& shared) {
   WorkerContext& context = shared.context;
@@ -148,9 +158,9 @@ absl::Status ComputeOnGpu(Place& place, const WorkerOptions& o, Shared& shared) 
     shared.identity.libraries = absl::StrCat(place.dense_gpu->library(), " on ", place.gpu->card());
   }
   // Of what the weights left; the rest is for rows and nodes.
-  if (o.kv_memory_bytes > 0) return absl::OkStatus();
+  if (o.kv_memory_bytes > 0) return ReserveKv(place, o.kv_memory_bytes);
   shared.identity.kv_memory_bytes = context.kv_memory_bytes = place.gpu->free_bytes() / 2 / place.device.sharers;
-  return absl::OkStatus();
+  return ReserveKv(place, context.kv_memory_bytes);
 }
 
 absl::StatusOr<Shared> Load(const WorkerOptions& o, const DeviceChoice& device, int local_ranks) {
@@ -263,6 +273,11 @@ int RunMpi(const WorkerOptions& o, const Place& place, Shared shared) {
     HardExit(1);
   }
   GpuTransport gpu;
+  agreed = AgreeOnPlace({place.device.cuda, place.transport}, transport, absl::Now() + kGpuStart);
+  if (!agreed.ok()) {
+    Fail(agreed);
+    HardExit(1);
+  }
   if (place.cuda != nullptr) {
     if (place.transport == TransportKind::kMpi && transport.rank() == 0) {
       LogInfo("transport mpi: device memory goes through pinned host memory; ", Describe(AskMpiCudaSupport()));

@@ -57,13 +57,15 @@ class TensorBuffer {
     return *this;
   }
 
-  // False when there is no memory; then it is empty. Growing loses the contents.
+  // False when there is no memory; then it is as large as before, if nobody took that meanwhile. Contents are lost
+  // either way.
   [[nodiscard]] bool TryGrow(size_t bytes) {
     if (bytes <= bytes_) return true;
-    Reset();
-    data_ = static_cast<std::byte*>(memory_->Allocate(bytes));
-    if (data_ != nullptr) bytes_ = bytes;
-    return data_ != nullptr;
+    const size_t before = bytes_;
+    Reset();  // first: there may be no room for both
+    if (Take(bytes)) return true;
+    if (before > 0) Take(before);
+    return false;
   }
   // Throws std::bad_alloc.
   std::byte* Grow(size_t bytes);
@@ -73,6 +75,11 @@ class TensorBuffer {
   TensorMemory& memory() const { return *memory_; }
 
  private:
+  bool Take(size_t bytes) {
+    data_ = static_cast<std::byte*>(memory_->Allocate(bytes));
+    if (data_ != nullptr) bytes_ = bytes;
+    return data_ != nullptr;
+  }
   void Reset() {
     if (data_ != nullptr) memory_->Free(data_, bytes_);
     data_ = nullptr;

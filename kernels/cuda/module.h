@@ -93,6 +93,8 @@ struct rondo_cuda_module_v1 {
   // The kernels of kernels/cuda/attention/attention.h over bf16, launched on the stream; null in a module without. Each
   // returns null, or words that stay until the thread's next call. `attend_plan` says with which kernel, how many CTAs
   // and how much scratch a call is to be made on a GPU of this capability (90 for 9.0) and so many multiprocessors.
+  // `attend_check`: whether the current device, of that capability, can run those of a head size.
+  const char* (*attend_check)(int32_t capability, int32_t head_dim);
   void (*attend_plan)(int32_t capability, int32_t multiprocessors, int32_t head_dim, int64_t rows, int32_t q_heads,
                       int64_t key_tokens, struct rondo_cuda_attend_plan_v1* plan);
   const char* (*attend)(int32_t head_dim, const rondo::cuda::AttentionArgs* args,

@@ -62,17 +62,17 @@ void KvArena::StoreRows(int32_t layer, int64_t slot, int64_t first_row, int64_t 
 void KvArena::StoreOnDevice(std::byte* to, const float* from, int64_t count) {
   const size_t row_bytes = static_cast<size_t>(shape_.head_dim) * ElementBytes(shape_.kv_type);
   const size_t head_bytes = static_cast<size_t>(count) * row_bytes;
-  TensorMemory& memory = data_.memory();
-  copies_.clear();
-  std::byte* const rows = head_rows_.Grow(shape_.kv_heads * head_bytes);
+  const std::lock_guard<std::mutex> lock(staged_->mutex);
+  staged_->copies.clear();
+  std::byte* const rows = staged_->head_rows.Grow(shape_.kv_heads * head_bytes);
   for (int32_t head = 0; head < shape_.kv_heads; ++head) {
     for (int64_t row = 0; row < count; ++row) {
       StoreRow(shape_.kv_type, from + (row * shape_.kv_heads + head) * shape_.head_dim,
                rows + head * head_bytes + row * row_bytes, shape_.head_dim);
     }
-    copies_.push_back({to + head * kBlockTokens * row_bytes, rows + head * head_bytes, head_bytes});
+    staged_->copies.push_back({to + head * kBlockTokens * row_bytes, rows + head * head_bytes, head_bytes});
   }
-  memory.CopyAll(copies_);
+  data_.memory().CopyAll(staged_->copies);
 }
 
 }  // namespace rondo

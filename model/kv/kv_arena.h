@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -12,7 +14,8 @@
 namespace rondo {
 
 // Layer-major: the slots of a layer are contiguous, so a run of slots goes round the ring without a copy. Memory is
-// reserved at once and touched as it is written, so resident size follows the tokens. One thread at a time.
+// reserved at once and touched as it is written, so resident size follows the tokens. Threads may store rows that do
+// not overlap; else one at a time.
 class KvArena {
  public:
   // RESOURCE_EXHAUSTED when the address space or an integer cannot hold it, or `memory` has no more.
@@ -34,16 +37,24 @@ class KvArena {
   void StoreRows(int32_t layer, int64_t slot, int64_t first_row, int64_t count, const float* k, const float* v);
 
  private:
-  explicit KvArena(TensorMemory& memory) : data_(memory), head_rows_(memory.staging()) {}
+  explicit KvArena(TensorMemory& memory) : data_(memory) {
+    if (!memory.is_host()) staged_ = std::make_unique<Staged>(memory.staging());
+  }
   void StoreOnDevice(std::byte* to, const float* from, int64_t count);
 
   AttentionShape shape_;
   int64_t slots_ = 0;
   size_t block_bytes_ = 0;
   TensorBuffer data_;
-  // Scratch of StoreOnDevice.
-  TensorBuffer head_rows_;
-  std::vector<MemoryCopy> copies_;
+
+  // On their way to a device; uploads come on several threads, of rows that do not overlap.
+  struct Staged {
+    explicit Staged(TensorMemory& memory) : head_rows(memory) {}
+    std::mutex mutex;
+    TensorBuffer head_rows;
+    std::vector<MemoryCopy> copies;
+  };
+  std::unique_ptr<Staged> staged_;  // null where the memory is the host's
 };
 
 }  // namespace rondo

@@ -9,24 +9,28 @@
 #include "worker/transport/nccl/nccl_transport.h"
 
 namespace rondo {
-namespace {
 
-// `auto` looks at its own machine alone, so two machines may come to different answers.
-absl::Status AgreeOnKind(TransportKind kind, Transport& control, absl::Time deadline) {
-  std::vector<TransportKind> kinds(control.world_size());
-  kinds[control.rank()] = kind;
+absl::Status AgreeOnPlace(RankChoice own, Transport& control, absl::Time deadline) {
+  std::vector<RankChoice> all(control.world_size());
+  all[control.rank()] = own;
   std::vector<absl::Span<std::byte>> parts;
-  for (TransportKind& one : kinds) parts.push_back({reinterpret_cast<std::byte*>(&one), sizeof(one)});
+  for (RankChoice& one : all) parts.push_back({reinterpret_cast<std::byte*>(&one), sizeof(one)});
   if (absl::Status gathered = control.AllGather(parts, deadline); !gathered.ok()) return gathered;
-  for (size_t rank = 1; rank < kinds.size(); ++rank) {
-    if (kinds[rank] == kinds[0]) continue;
-    return absl::FailedPreconditionError(absl::StrCat("rank 0 chose the transport ", Name(kinds[0]), " and rank ", rank,
-                                                      " ", Name(kinds[rank]), "; give all ranks the same --transport"));
+  const auto device = [](const RankChoice& choice) { return choice.cuda ? "a GPU" : "its CPU"; };
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank].cuda != all[0].cuda) {
+      return absl::FailedPreconditionError(absl::StrCat("rank 0 computes on ", device(all[0]), " and rank ", rank,
+                                                        " on ", device(all[rank]),
+                                                        ", whose bits differ; give all ranks the same --device"));
+    }
+    if (all[rank].transport != all[0].transport) {
+      return absl::FailedPreconditionError(absl::StrCat("rank 0 chose the transport ", Name(all[0].transport),
+                                                        " and rank ", rank, " ", Name(all[rank].transport),
+                                                        "; give all ranks the same --transport"));
+    }
   }
   return absl::OkStatus();
 }
-
-}  // namespace
 
 uint64_t EpochOf(const std::string& launch_id) {
   uint64_t epoch = 0;
@@ -36,7 +40,6 @@ uint64_t EpochOf(const std::string& launch_id) {
 
 absl::StatusOr<GpuTransport> MakeGpuTransport(TransportKind kind, int device, Transport& control, CudaApi& cuda,
                                               const std::string& launch_id, absl::Time deadline) {
-  if (absl::Status agreed = AgreeOnKind(kind, control, deadline); !agreed.ok()) return agreed;
   const DeviceTransportOptions options{.device = device, .epoch = EpochOf(launch_id)};
   GpuTransport made;
   absl::StatusOr<std::unique_ptr<DeviceTransport>> transport = absl::InternalError("no such transport on a GPU");

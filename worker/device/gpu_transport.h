@@ -15,9 +15,17 @@ struct GpuTransport {
   std::unique_ptr<DeviceTransport> transport;
 };
 
-// All ranks call it. `kind` is kNccl, kCudaIpc or kMpi (device memory through pinned host memory and `control`); ranks
-// that chose differently are named. `cuda` and `control` outlive it; the epoch is drawn from the launch, so a rank that
-// is left over from an earlier one is refused.
+// What a rank computes on and how it reaches others: `auto` looks at its own machine alone, so machines may differ.
+struct RankChoice {
+  bool cuda = false;
+  TransportKind transport = TransportKind::kMpi;
+};
+// All ranks of a launch call it first, on CPUs too. FAILED_PRECONDITION naming two that chose differently.
+absl::Status AgreeOnPlace(RankChoice own, Transport& control, absl::Time deadline);
+
+// All ranks call it, which have agreed. `kind` is kNccl, kCudaIpc or kMpi (device memory through pinned host memory and
+// `control`). `cuda` and `control` outlive it; the epoch is drawn from the launch, so a rank that is left over from an
+// earlier one is refused.
 absl::StatusOr<GpuTransport> MakeGpuTransport(TransportKind kind, int device, Transport& control, CudaApi& cuda,
                                               const std::string& launch_id, absl::Time deadline);
 

@@ -11,12 +11,18 @@
 namespace rondo {
 namespace {
 
-// Every address is a multiple of this; CUDA's own are multiples of 256.
-constexpr size_t kGrain = 512;
-// What the driver is asked for at least: its calls take long, and it counts in pages of 2 MiB.
-constexpr size_t kStretch = size_t{32} << 20;
+// Small pieces are cut from stretches of their own: they live long, and one of them in the middle of a large range
+// would keep it from the next sequence. Large ones are rounded to the pages that the driver counts in.
+constexpr size_t kSmallest = 512;  // CUDA's own addresses are multiples of 256
+constexpr size_t kPage = size_t{2} << 20;
+constexpr size_t kSmallStretch = size_t{32} << 20;
 
-size_t Rounded(size_t bytes) { return (std::max<size_t>(bytes, 1) + kGrain - 1) / kGrain * kGrain; }
+bool IsSmall(size_t bytes) { return bytes <= 2 * kPage; }
+
+size_t Rounded(size_t bytes) {
+  const size_t grain = IsSmall(bytes) ? kSmallest : kPage;
+  return (std::max<size_t>(bytes, 1) + grain - 1) / grain * grain;
+}
 
 [[noreturn]] void Die(const std::string& what) {
   LogError("the GPU failed: ", what);
@@ -34,21 +40,45 @@ absl::StatusOr<std::unique_ptr<ModuleGpu>> ModuleGpu::Create(const rondo_cuda_mo
   rondo_cuda_device_v1 facts = {};
   if (const int error = table->device_facts(device, &facts); error != 0)
     return failed("cudaGetDeviceProperties", error);
-  gpu->capability_ = facts.capability;
-  gpu->family_ = absl::StrCat("sm", facts.capability);
   gpu->multiprocessors_ = facts.multiprocessors;
   gpu->card_ = absl::StrCat(std::string(facts.name, strnlen(facts.name, sizeof(facts.name))), " with ",
                             facts.multiprocessors, " multiprocessors");
+  if (absl::Status status = gpu->ChooseKernels(facts.capability); !status.ok()) return status;
   // What it computes gives way to what others wait for on the wire.
   if (const int error = table->stream_create(&gpu->stream_, 0); error != 0) return failed("cudaStreamCreate", error);
   return gpu;
 }
 
+// A driver may refuse the tensor maps of the kernel for capability 9.0; the older kernel then serves, as a family of
+// its own, for it gives other bits.
+absl::Status ModuleGpu::ChooseKernels(int32_t capability) {
+  constexpr int32_t kAnyGpu = 80;
+  attend_capability_ = capability;
+  family_ = absl::StrCat("sm", capability);
+  std::string why;
+  for (const int head_dim : cuda::kHeadDims) {
+    if (const char* const wrong = table_->attend_check(kAnyGpu, head_dim); wrong != nullptr) {
+      why = wrong;
+      continue;
+    }
+    head_dims_.push_back(head_dim);
+    const char* const wrong = table_->attend_check(attend_capability_, head_dim);
+    if (wrong == nullptr) continue;
+    LogWarning("GPU ", device_, ": the attention kernel for its capability cannot be used (", wrong,
+               "); the one for 8.0 is, which is slower");
+    attend_capability_ = kAnyGpu;
+    absl::StrAppend(&family_, "-as-sm", kAnyGpu);
+  }
+  if (!head_dims_.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("GPU ", device_, ": ", why));
+}
+
 ModuleGpu::~ModuleGpu() {
   if (stream_ == nullptr) return;
   Use();
-  for (std::byte* const memory : ranges_.stretches()) table_->memory_free(memory);
-  if (scratch_ != nullptr) table_->memory_free(scratch_);
+  for (const FreeRanges* const ranges : {&small_, &large_}) {
+    for (std::byte* const memory : ranges->stretches()) table_->memory_free(memory);
+  }
   table_->stream_destroy(stream_);
 }
 
@@ -70,37 +100,49 @@ void ModuleGpu::CheckLaunch(const char* words, const char* kernel) {
 }
 
 void* ModuleGpu::Allocate(size_t bytes) {
+  FreeRanges& ranges = RangesFor(bytes);
   bytes = Rounded(bytes);
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (std::byte* const memory = ranges_.Take(bytes); memory != nullptr) return memory;
+  if (std::byte* const memory = ranges.Take(bytes); memory != nullptr) return memory;
   Use();
-  if (!AddStretch(std::max(bytes, kStretch)) && !AddStretch(bytes)) {
+  if (!(IsSmall(bytes) && AddStretch(ranges, kSmallStretch)) && !AddStretch(ranges, bytes)) {
     ReleaseIdle();
-    if (!AddStretch(bytes)) return nullptr;
+    if (!AddStretch(ranges, bytes)) return nullptr;
   }
-  return ranges_.Take(bytes);
+  return ranges.Take(bytes);
 }
 
 void ModuleGpu::Free(void* p, size_t bytes) {
+  FreeRanges& ranges = RangesFor(bytes);
   const std::lock_guard<std::mutex> lock(mutex_);
-  ranges_.Give(static_cast<std::byte*>(p), Rounded(bytes));
+  ranges.Give(static_cast<std::byte*>(p), Rounded(bytes));
 }
 
-bool ModuleGpu::AddStretch(size_t bytes) {
+bool ModuleGpu::Reserve(size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Use();
+  return AddStretch(large_, Rounded(bytes));
+}
+
+FreeRanges& ModuleGpu::RangesFor(size_t bytes) { return IsSmall(bytes) ? small_ : large_; }
+
+bool ModuleGpu::AddStretch(FreeRanges& ranges, size_t bytes) {
   void* memory = nullptr;
   if (table_->memory_alloc(&memory, bytes) != 0) return false;
-  ranges_.Add(static_cast<std::byte*>(memory), bytes);
+  ranges.Add(static_cast<std::byte*>(memory), bytes);
   return true;
 }
 
 void ModuleGpu::ReleaseIdle() {
   const auto may_go = [this](std::byte* memory) { return !ask_before_free_ || ask_before_free_(memory); };
-  for (std::byte* const memory : ranges_.RemoveIdle(may_go)) Check(table_->memory_free(memory), "cudaFree");
+  for (FreeRanges* const ranges : {&small_, &large_}) {
+    for (std::byte* const memory : ranges->RemoveIdle(may_go)) Check(table_->memory_free(memory), "cudaFree");
+  }
 }
 
 bool ModuleGpu::Owns(const void* p) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return ranges_.Owns(p);
+  return small_.Owns(p) || large_.Owns(p);
 }
 
 void ModuleGpu::Copy(void* to, const void* from, size_t bytes) {
@@ -118,22 +160,28 @@ void ModuleGpu::CopyAll(std::span<const MemoryCopy> copies) {
 }
 
 bool ModuleGpu::HasHeadDim(int32_t head_dim) const {
-  return std::find(std::begin(cuda::kHeadDims), std::end(cuda::kHeadDims), head_dim) != std::end(cuda::kHeadDims);
+  return std::find(head_dims_.begin(), head_dims_.end(), head_dim) != head_dims_.end();
 }
 
 void ModuleGpu::Attend(cuda::AttentionArgs args, int32_t head_dim) {
   Use();
   rondo_cuda_attend_plan_v1 plan = {};
-  table_->attend_plan(capability_, std::max(1, multiprocessors_ - left_), head_dim, args.query.rows, args.q_heads,
-                      args.keys.tokens, &plan);
-  const auto bytes = static_cast<size_t>(plan.scratch_bytes);
-  if (bytes > scratch_bytes_) {
-    if (scratch_ != nullptr) Check(table_->memory_free(scratch_), "cudaFree");
-    Check(table_->memory_alloc(&scratch_, bytes), "cudaMalloc of scratch");
-    scratch_bytes_ = bytes;
-  }
-  args.scratch = static_cast<float*>(scratch_);
+  table_->attend_plan(attend_capability_, std::max(1, multiprocessors_ - left_), head_dim, args.query.rows,
+                      args.q_heads, args.keys.tokens, &plan);
+  args.scratch = static_cast<float*>(Scratch(static_cast<size_t>(plan.scratch_bytes)));
   CheckLaunch(table_->attend(head_dim, &args, &plan, stream_), "attend");
+}
+
+void* ModuleGpu::Scratch(size_t bytes) {
+  if (bytes <= scratch_bytes_) return scratch_;
+  if (scratch_ != nullptr) {
+    Check(table_->stream_synchronize(stream_), "cudaStreamSynchronize");  // a kernel may be at work in it
+    Free(scratch_, scratch_bytes_);
+  }
+  scratch_ = Allocate(bytes);
+  if (scratch_ == nullptr) Die(absl::StrCat("no ", bytes, " bytes of device memory for attention's nodes"));
+  scratch_bytes_ = bytes;
+  return scratch_;
 }
 
 void ModuleGpu::Decode(const cuda::DecodeArgs& args, int64_t items, int32_t head_dim) {

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/cuda/backend/gpu.h"
@@ -35,6 +36,10 @@ class ModuleGpu : public cuda::Gpu {
   // So many multiprocessors for others: attention's CTAs stay until they are done and would keep NCCL's waiting.
   void LeaveMultiprocessors(int32_t count) { left_ = count; }
 
+  // Takes so much from the device now, for Allocate to cut large pieces from. False: it has not got that much. For
+  // sequences whose memory peers open, which is never given back: else one of a new size would find none.
+  bool Reserve(size_t bytes);
+
   // Asked with the address of an allocation before it is given back to the device: whether it may be. Called by the
   // thread that allocates.
   void BeforeFree(std::function<bool(void* memory)> ask) { ask_before_free_ = std::move(ask); }
@@ -59,9 +64,12 @@ class ModuleGpu : public cuda::Gpu {
               int32_t head_dim) override;
 
  private:
-  ModuleGpu(const rondo_cuda_module_v1* table, int device) : table_(table), device_(device), pinned_(table) {}
+  ModuleGpu(const rondo_cuda_module_v1* table, int device) : table_(table), device_(device), pinned_(table, device) {}
+  absl::Status ChooseKernels(int32_t capability);
   void Check(int error, const char* call) const;
-  bool AddStretch(size_t bytes);
+  FreeRanges& RangesFor(size_t bytes);
+  bool AddStretch(FreeRanges& ranges, size_t bytes);
+  void* Scratch(size_t bytes);  // of attention; grows
   void ReleaseIdle();
 
   const rondo_cuda_module_v1* table_;
@@ -69,7 +77,8 @@ class ModuleGpu : public cuda::Gpu {
   PinnedMemory pinned_;
   std::string family_;  // "sm90"
   std::string card_;
-  int32_t capability_ = 0;
+  int32_t attend_capability_ = 0;  // whose prefill kernel serves
+  std::vector<int> head_dims_;     // of which it can run the kernels
   int32_t multiprocessors_ = 0;
   int32_t left_ = 0;  // of those, for others
   void* stream_ = nullptr;
@@ -77,7 +86,7 @@ class ModuleGpu : public cuda::Gpu {
   size_t scratch_bytes_ = 0;
   std::function<bool(void* memory)> ask_before_free_;
   mutable std::mutex mutex_;
-  FreeRanges ranges_;
+  FreeRanges small_, large_;  // what Allocate cuts from, by the size asked for
 };
 
 }  // namespace rondo

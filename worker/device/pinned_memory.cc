@@ -7,7 +7,9 @@ namespace rondo {
 void* PinnedMemory::Allocate(size_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   void* memory = nullptr;
-  const int error = table_->pinned_alloc(&memory, bytes);
+  // The calling thread may never have chosen a device, and would set up the first one.
+  int error = table_->set_device(device_);
+  if (error == 0) error = table_->pinned_alloc(&memory, bytes);
   if (error == 0) {
     pinned_.insert(memory);
     return memory;
@@ -23,6 +25,7 @@ void* PinnedMemory::Allocate(size_t bytes) {
 void PinnedMemory::Free(void* p, size_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (pinned_.erase(p) > 0) {
+    table_->set_device(device_);
     table_->pinned_free(p);
   } else {
     HostMemory().Free(p, bytes);

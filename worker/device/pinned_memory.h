@@ -14,7 +14,7 @@ namespace rondo {
 class PinnedMemory final : public TensorMemory {
  public:
   // The table lives as long as this.
-  explicit PinnedMemory(const rondo_cuda_module_v1* table) : table_(table) {}
+  PinnedMemory(const rondo_cuda_module_v1* table, int device) : table_(table), device_(device) {}
 
   void* Allocate(size_t bytes) override;
   void Free(void* p, size_t bytes) override;
@@ -24,6 +24,7 @@ class PinnedMemory final : public TensorMemory {
 
  private:
   const rondo_cuda_module_v1* const table_;
+  const int device_;
   std::mutex mutex_;
   std::unordered_set<void*> pinned_;
   bool warned_ = false;

@@ -86,6 +86,20 @@ std::string Decode(ElementType type, int head_dim, const DecodeArgs& args, int64
                                     : DecodeFp16(head_dim, args, items, stream);
 }
 
+std::string CheckDevice(int capability, int head_dim) {
+  const int needed = head_dim == 256   ? DecodeBlock<DecodeConfig<gpu::Bf16, 256, 2>>::kSharedBytes
+                     : head_dim == 128 ? DecodeBlock<DecodeConfig<gpu::Bf16, 128, 2>>::kSharedBytes
+                                       : DecodeBlock<DecodeConfig<gpu::Bf16, 96, 3>>::kSharedBytes;
+  if (needed > MostSharedBytes()) {
+    return "head size " + std::to_string(head_dim) + " needs " + std::to_string(needed) +
+           " bytes of shared memory a block, and the GPU has " + std::to_string(MostSharedBytes());
+  }
+#if RONDO_HOPPER_KERNELS
+  if (ChooseAttendKernel(capability, head_dim) == AttendKernel::kSm90a) return CheckHopperMaps(head_dim);
+#endif
+  return {};
+}
+
 std::string MergeNodes(int head_dim, const NodeArgs& left, const NodeArgs& right, int64_t rows, int heads,
                        void* stream) {
   return WithHeadDim(head_dim, [&]<int D>() {

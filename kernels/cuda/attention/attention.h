@@ -39,6 +39,10 @@ std::string MergeNodes(int head_dim, const NodeArgs& left, const NodeArgs& right
 std::string FinishNodes(ElementType type, int head_dim, const NodeArgs& root, const OutputArgs& output, int64_t rows,
                         int heads, void* stream);
 
+// Whether the current device, of that capability, can run the kernels of a head size: empty, or why not. Nothing is
+// launched.
+std::string CheckDevice(int capability, int head_dim);
+
 // The checks of Attend: an empty string, or the field, its value and its limit.
 std::string CheckAttention(int head_dim, const AttentionArgs& args);
 std::string CheckDecode(int head_dim, const DecodeArgs& args, int64_t items);

@@ -7,9 +7,9 @@
 
 namespace rondo::cuda {
 
-template <class Element, int D>
+template <class Element, int D, int kStages>
 std::string LaunchDecode(const DecodeArgs& args, int64_t items, void* stream) {
-  using Config = DecodeConfig<Element, D, D <= 128 ? 3 : 2>;
+  using Config = DecodeConfig<Element, D, kStages>;
   std::string wrong =
       LaunchKernel(DecodeMma<Config>, items, Config::kThreads, DecodeBlock<Config>::kSharedBytes, stream, args);
   if (!wrong.empty()) return wrong;
@@ -21,15 +21,18 @@ template <class Element>
 std::string LaunchDecode(int head_dim, const DecodeArgs& args, int64_t items, void* stream) {
   switch (head_dim) {
     case 64:
-      return LaunchDecode<Element, 64>(args, items, stream);
+      return LaunchDecode<Element, 64, 3>(args, items, stream);
     case 80:
-      return LaunchDecode<Element, 80>(args, items, stream);
+      return LaunchDecode<Element, 80, 3>(args, items, stream);
     case 96:
-      return LaunchDecode<Element, 96>(args, items, stream);
+      return LaunchDecode<Element, 96, 3>(args, items, stream);
     case 128:
-      return LaunchDecode<Element, 128>(args, items, stream);
+      // Capabilities 8.6, 8.9 and 12 have 99 KiB a block. The bits do not know of stages.
+      return DecodeBlock<DecodeConfig<Element, 128, 3>>::kSharedBytes <= MostSharedBytes()
+                 ? LaunchDecode<Element, 128, 3>(args, items, stream)
+                 : LaunchDecode<Element, 128, 2>(args, items, stream);
     default:
-      return LaunchDecode<Element, 256>(args, items, stream);
+      return LaunchDecode<Element, 256, 2>(args, items, stream);
   }
 }
 

@@ -1,9 +1,9 @@
 // Attention of a few rows (decode), split over canonical blocks: one CTA takes one block, one KV head and up to 16
 // rows, which are the query rows of a sequence times the heads that share the KV head. sm_80 and up.
 //
-// Over blocks of one size a row gets the bits AttendMma gives it: every number is the same function of the same numbers (scores.cuh,
-// softmax.cuh), only other warps compute it. A tile of 64 keys is split over the four warps by keys for the scores, 16
-// each, and by columns of V for the sums.
+// Over blocks of one size a row gets the bits AttendMma gives it: every number is the same function of the same numbers
+// (scores.cuh, softmax.cuh), only other warps compute it. A tile of 64 keys is split over the four warps by keys for
+// the scores, 16 each, and by columns of V for the sums.
 #pragma once
 
 #include "kernels/cuda/attention/decode_block.cuh"

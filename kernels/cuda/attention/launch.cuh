@@ -12,6 +12,14 @@ inline std::string ErrorText(cudaError_t error) {
   return error == cudaSuccess ? std::string() : std::string("CUDA: ") + cudaGetErrorString(error);
 }
 
+// What a block of the current device may have.
+inline int MostSharedBytes() {
+  int device = 0, bytes = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  return bytes;
+}
+
 template <class... Parameters, class... Arguments>
 std::string LaunchKernel(void (*kernel)(Parameters...), int64_t ctas, int threads, int shared_bytes, void* stream,
                          const Arguments&... arguments) {

@@ -20,10 +20,14 @@ absl::StatusOr<std::unique_ptr<CudaDense>> CudaDense::Create(GpuDense& gpu, cons
   if (!uploaded.ok()) return uploaded.status();
   std::unique_ptr<CudaDense> dense(new CudaDense(gpu, *std::move(uploaded)));
   const DeviceWeights& made = dense->weights_;
+  const size_t id_bytes = kUsualRows * sizeof(int32_t);
   const size_t rounded_bytes = kUsualRows * made.most_cols() * sizeof(uint16_t);
-  const size_t padded_bytes = kLtRows * made.most_outputs() * sizeof(float);
-  if (!dense->rounded_.TryGrow(rounded_bytes) || !dense->padded_.TryGrow(padded_bytes)) {
-    return absl::ResourceExhaustedError(absl::StrCat("beside the weights, products need ", rounded_bytes + padded_bytes,
+  // All of a block where outputs are padded, else its last chunk.
+  const size_t padded_bytes = kUsualRows * made.most_outputs() * sizeof(float);
+  if (!dense->rounded_.TryGrow(rounded_bytes) || !dense->padded_.TryGrow(padded_bytes) ||
+      !dense->ids_.TryGrow(id_bytes)) {
+    return absl::ResourceExhaustedError(absl::StrCat("beside the weights, products need ",
+                                                     rounded_bytes + padded_bytes + id_bytes,
                                                      " bytes of GPU memory, and ", gpu.free_bytes(), " are free"));
   }
   return dense;

@@ -88,13 +88,19 @@ rondo_cuda_module_v1 MakeTable() {
     std::memcpy(to, from, bytes);
     return Result("copy");
   };
-  t.attend_plan = [](int32_t, int32_t multiprocessors, int32_t, int64_t rows, int32_t, int64_t,
+  t.attend_check = [](int32_t capability, int32_t head_dim) {
+    if (Fake().refused_head_dims.count(head_dim) > 0) return "no room for it";
+    return Fake().refuses_maps && capability == 90 ? "the driver refuses" : static_cast<const char*>(nullptr);
+  };
+  t.attend_plan = [](int32_t capability, int32_t multiprocessors, int32_t, int64_t rows, int32_t, int64_t,
                      rondo_cuda_attend_plan_v1* plan) {
+    plan->kernel = capability;
     plan->ctas = multiprocessors;
     plan->scratch_bytes = rows * 1024;
   };
   t.attend = [](int32_t, const cuda::AttentionArgs* args, const rondo_cuda_attend_plan_v1* plan, void* stream) {
     Fake().ctas = plan->ctas;
+    Fake().kernel = plan->kernel;
     return Fake().memory[args->scratch] >= static_cast<uint64_t>(plan->scratch_bytes) ? Launched("attend", stream)
                                                                                       : "too little scratch";
   };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "kernels/cuda/module.h"
@@ -18,6 +19,9 @@ struct FakeTable {
   uint64_t room = uint64_t{1} << 40;      // of the device's memory; what is more than that fails
   std::map<void*, uint64_t> memory = {};  // of the device, not yet given back
   void* stream = nullptr;                 // that the last kernel was given
+  std::set<int> refused_head_dims = {};
+  bool refuses_maps = false;  // of capability 9.0
+  int kernel = 0;             // of the last attend
   int copies = 0;
   int ctas = 0;  // of the last attend
   int waits = 0;

@@ -28,15 +28,65 @@ class ModuleGpuTest : public ::testing::Test {
 
 TEST_F(ModuleGpuTest, WhatIsFreedServesAnySize) {
   Fake().room = 100 * kMiB;
+  void* const all = gpu_->Allocate(31 * kMiB);
+  EXPECT_FALSE(gpu_->Owns(static_cast<std::byte*>(all) + 32 * kMiB)) << "whole pages of 2 MiB";
+  gpu_->Free(all, 31 * kMiB);
   void* const a = gpu_->Allocate(20 * kMiB);
-  void* const b = gpu_->Allocate(10 * kMiB);
-  EXPECT_EQ(Fake().memory.size(), 1u) << "cut out of one stretch";
+  void* const b = gpu_->Allocate(11 * kMiB);
+  EXPECT_EQ(a, all);
   EXPECT_TRUE(gpu_->Owns(b));
-  EXPECT_FALSE(gpu_->Owns(static_cast<std::byte*>(a) + 32 * kMiB));
-  gpu_->Free(a, 20 * kMiB);
-  gpu_->Free(b, 10 * kMiB);
-  EXPECT_EQ(gpu_->Allocate(31 * kMiB), a);
   EXPECT_EQ(Fake().memory.size(), 1u);
+  gpu_->Free(a, 20 * kMiB);
+  gpu_->Free(b, 11 * kMiB);
+  EXPECT_EQ(gpu_->Allocate(32 * kMiB), all);
+  EXPECT_EQ(Fake().memory.size(), 1u);
+}
+
+TEST_F(ModuleGpuTest, SmallPiecesKeepOutOfLargeRanges) {
+  Fake().room = 100 * kMiB;
+  void* const large = gpu_->Allocate(30 * kMiB);
+  gpu_->Free(large, 30 * kMiB);
+  void* const small = gpu_->Allocate(100);
+  void* const another = gpu_->Allocate(kMiB);
+  EXPECT_EQ(Fake().memory.size(), 2u) << "one stretch for both";
+  EXPECT_EQ(gpu_->Allocate(30 * kMiB), large);
+  EXPECT_TRUE(gpu_->Owns(small));
+  EXPECT_EQ(static_cast<std::byte*>(another) - static_cast<std::byte*>(small), 512);
+}
+
+TEST_F(ModuleGpuTest, WhatIsReservedIsThereForAnySequence) {
+  Fake().room = 64 * kMiB;
+  EXPECT_TRUE(gpu_->Reserve(60 * kMiB));
+  EXPECT_FALSE(gpu_->Reserve(60 * kMiB));
+  gpu_->BeforeFree([](void*) { return false; });
+  for (const uint64_t mib : {10, 15, 22, 33, 50, 60}) {
+    void* const kv = gpu_->Allocate(mib * kMiB);
+    EXPECT_NE(kv, nullptr) << mib;
+    gpu_->Free(kv, mib * kMiB);
+  }
+  EXPECT_EQ(Fake().memory.size(), 1u);
+}
+
+TEST_F(ModuleGpuTest, HeadSizesThatItCannotRun) {
+  Fake().refused_head_dims = {256};
+  const auto small = ModuleGpu::Create(FakeModule(), 0).value();
+  EXPECT_TRUE(small->HasHeadDim(128));
+  EXPECT_FALSE(small->HasHeadDim(256));
+  EXPECT_FALSE(small->HasHeadDim(72));
+  Fake().refused_head_dims = {64, 80, 96, 128, 256};
+  EXPECT_EQ(ModuleGpu::Create(FakeModule(), 3).status(), absl::FailedPreconditionError("GPU 3: no room for it"));
+}
+
+TEST_F(ModuleGpuTest, WithoutItsOwnKernelItIsAFamilyOfItsOwn) {
+  gpu_->Attend({}, 128);
+  EXPECT_EQ(Fake().kernel, 90);
+  EXPECT_EQ(gpu_->family(), "sm90");
+  Fake().refuses_maps = true;
+  const auto older = ModuleGpu::Create(FakeModule(), 0).value();
+  older->Attend({}, 128);
+  EXPECT_EQ(Fake().kernel, 80);
+  EXPECT_EQ(older->family(), "sm90-as-sm80");
+  EXPECT_TRUE(older->HasHeadDim(64));
 }
 
 TEST_F(ModuleGpuTest, WhenThereIsNoMoreIdleMemoryGoesBackUnlessSomebodyMinds) {

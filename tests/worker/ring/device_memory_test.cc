@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/bf16.h"
+#include "model/kv/kv_arena.h"
 #include "tests/testing/fenced_memory.h"
 #include "tests/worker/ring/attend_harness.h"
 #include "tests/worker/ring/plain_kernels.h"
@@ -85,6 +87,67 @@ TEST(DeviceMemoryTest, TensorsOfAnAttentionJobToo) {
     ASSERT_TRUE(report.ok()) << report.status();
   });
   EXPECT_EQ(CompareBits(c, got, want), "");
+}
+
+// Keys and values of an attention job are uploaded at the same time.
+TEST(DeviceMemoryTest, ThreadsStoreRowsAtOnce) {
+  FencedMemory memory;
+  const AttentionShape shape{.q_heads = 2, .kv_heads = 2, .head_dim = 8, .kv_type = KvType::kBf16, .scale = 1};
+  constexpr int kThreads = 4;
+  absl::StatusOr<KvArena> arena = KvArena::Create(shape, 1, kThreads, memory);
+  ASSERT_TRUE(arena.ok());
+  const size_t floats = kBlockTokens * shape.kv_heads * shape.head_dim;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      const std::vector<float> k(floats, static_cast<float>(1 + t)), v(floats, static_cast<float>(-1 - t));
+      for (int64_t row = 0; row < kBlockTokens; row += 32) {
+        arena->StoreRows(0, t, row, 32, k.data(), nullptr);
+        arena->StoreRows(0, t, row, 32, nullptr, v.data());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<uint16_t> block(arena->block_bytes() / sizeof(uint16_t));
+  for (int t = 0; t < kThreads; ++t) {
+    memory.Copy(block.data(), arena->Block(0, t), arena->block_bytes());
+    for (size_t i = 0; i < block.size(); ++i) {
+      ASSERT_EQ(Bf16ToFloat(block[i]), i < block.size() / 2 ? 1 + t : -1 - t) << t << " " << i;
+    }
+  }
+}
+
+// Host memory of so many bytes.
+class FewBytes : public TensorMemory {
+ public:
+  explicit FewBytes(size_t bytes) : left_(bytes) {}
+  void* Allocate(size_t bytes) override {
+    if (bytes > left_) return nullptr;
+    left_ -= bytes;
+    return HostMemory().Allocate(bytes);
+  }
+  void Free(void* p, size_t bytes) override {
+    left_ += bytes;
+    HostMemory().Free(p, bytes);
+  }
+  bool is_host() const override { return true; }
+  bool Owns(const void*) const override { return true; }
+  void Copy(void* to, const void* from, size_t bytes) override { HostMemory().Copy(to, from, bytes); }
+
+ private:
+  size_t left_;
+};
+
+TEST(TensorBuffer, KeepsItsSizeWhereThereIsNoMore) {
+  FewBytes memory(100);
+  TensorBuffer buffer(memory);
+  EXPECT_FALSE(buffer.TryGrow(101));
+  EXPECT_EQ(buffer.data(), nullptr);
+  EXPECT_TRUE(buffer.TryGrow(60));
+  EXPECT_TRUE(buffer.TryGrow(80)) << "there is no room for both";
+  EXPECT_FALSE(buffer.TryGrow(200));
+  EXPECT_EQ(buffer.bytes(), 80u);
+  EXPECT_NE(buffer.data(), nullptr);
 }
 
 }  // namespace

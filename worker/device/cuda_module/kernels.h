@@ -54,6 +54,11 @@ inline const char* Decode(int32_t head_dim, const cuda::DecodeArgs* args, int64_
   return Words(cuda::Decode(cuda::ElementType::kBf16, head_dim, *args, items, stream));
 }
 
+inline const char* AttendCheck(int32_t capability, int32_t head_dim) {
+  return Words(cuda::CheckDevice(capability, head_dim));
+}
+
+inline constexpr auto* kAttendCheck = &AttendCheck;
 inline constexpr auto* kAttendPlan = &AttendPlan;
 inline constexpr auto* kAttend = &Attend;
 inline constexpr auto* kMerge = &Merge;
@@ -65,6 +70,7 @@ inline constexpr auto* kDecode = &Decode;
 inline constexpr int32_t kLeafLevel = 0;
 inline constexpr int32_t kDrawnLeafLevel = 0;
 inline constexpr const char* kTargets = "";
+inline constexpr decltype(rondo_cuda_module_v1::attend_check) kAttendCheck = nullptr;
 inline constexpr decltype(rondo_cuda_module_v1::attend_plan) kAttendPlan = nullptr;
 inline constexpr decltype(rondo_cuda_module_v1::attend) kAttend = nullptr;
 inline constexpr decltype(rondo_cuda_module_v1::merge) kMerge = nullptr;

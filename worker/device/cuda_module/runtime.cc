@@ -46,6 +46,12 @@ int StreamWaitEvent(void* stream, void* event) {
   return cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), static_cast<cudaEvent_t>(event), 0);
 }
 
+// An error that the caller answers; left as the last one it would be taken for the next launch's.
+int Answer(cudaError_t error) {
+  if (error != cudaSuccess) (void)cudaGetLastError();
+  return error;
+}
+
 int EventCreate(void** event, int interprocess) {
   const unsigned flags = cudaEventDisableTiming | (interprocess != 0 ? cudaEventInterprocess : 0);
   return cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(event), flags);
@@ -55,16 +61,11 @@ int EventRecord(void* event, void* stream) {
   return cudaEventRecord(static_cast<cudaEvent_t>(event), static_cast<cudaStream_t>(stream));
 }
 int EventQuery(void* event, int* reached) {
-  const cudaError_t error = cudaEventQuery(static_cast<cudaEvent_t>(event));
+  const int error = Answer(cudaEventQuery(static_cast<cudaEvent_t>(event)));
   *reached = error == cudaSuccess;
-  return error == cudaErrorNotReady ? cudaSuccess : error;
+  return error == cudaErrorNotReady ? int{cudaSuccess} : error;
 }
 
-// No memory is an answer; left as the last error it would be taken for the next launch's.
-int Answer(cudaError_t error) {
-  if (error == cudaErrorMemoryAllocation) (void)cudaGetLastError();
-  return error;
-}
 int MemoryAlloc(void** memory, uint64_t bytes) { return Answer(cudaMalloc(memory, bytes)); }
 int MemoryFree(void* memory) { return cudaFree(memory); }
 int PinnedAlloc(void** memory, uint64_t bytes) { return Answer(cudaMallocHost(memory, bytes)); }
@@ -170,6 +171,7 @@ constexpr rondo_cuda_module_v1 kTable = {
     .ipc_close_memory = IpcCloseMemory,
     .ipc_share_event = IpcShareEvent,
     .ipc_open_event = IpcOpenEvent,
+    .attend_check = kAttendCheck,
     .attend_plan = kAttendPlan,
     .attend = kAttend,
     .merge = kMerge,

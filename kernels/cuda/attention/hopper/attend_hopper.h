@@ -11,4 +11,7 @@ namespace rondo::cuda {
 std::string AttendHopperBf16(int head_dim, const AttentionArgs& args, int ctas, void* stream);
 std::string AttendHopperFp16(int head_dim, const AttentionArgs& args, int ctas, void* stream);
 
+// Whether this driver encodes the maps that a launch of that head size would need: empty, or what is wrong.
+std::string CheckHopperMaps(int head_dim);
+
 }  // namespace rondo::cuda

@@ -110,6 +110,8 @@ class Consumer {
   RONDO_DEVICE void StartValues(uint32_t n, const Probabilities& p, float (*o)[C::kValueDim / 8][4]) const {
     const RingPlace<C::kStages> at(n);
     gpu::MbarrierWait(S::ValuesFull(at.stage), at.filled);
+    gpu::PinRegisters(*o);
+    gpu::PinRegisters(p);
     gpu::WgmmaFence();
     P::Values(p, S::Values(at.stage), *o);
     gpu::WgmmaCommit();

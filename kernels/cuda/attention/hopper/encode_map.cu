@@ -1,6 +1,7 @@
 #include <cudaTypedefs.h>
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/attention/hopper/attend_hopper.h"
 #include "kernels/cuda/attention/hopper/encode_map.h"
 
 namespace rondo::cuda {
@@ -41,6 +42,20 @@ std::string EncodeMap(const char* what, const MapSpec& spec, CUtensorMap* map) {
     wrong += " size " + std::to_string(spec.size[i]) + " stride " + std::to_string(spec.stride_bytes[i]) + ";";
   }
   return wrong;
+}
+
+std::string CheckHopperMaps(int head_dim) {
+  AttentionArgs args;
+  args.q_heads = args.kv_heads = 2;
+  args.query.q = reinterpret_cast<const void*>(kMapBase);  // nobody reads it
+  args.query.rows = 2;
+  args.query.row_stride = 2 * int64_t{head_dim};
+  args.query.head_stride = head_dim;
+  args.keys.tokens = 1;
+  args.keys.row_stride = head_dim;
+  CUtensorMap map;
+  if (std::string wrong = EncodeMap("queries", QueryMap(args, head_dim), &map); !wrong.empty()) return wrong;
+  return EncodeMap("keys and values", KeyMap(args, head_dim), &map);
 }
 
 }  // namespace rondo::cuda

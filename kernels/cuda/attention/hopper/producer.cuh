@@ -1,5 +1,6 @@
 // The warp of the sm_90a kernel that brings queries, keys and values to shared memory, as far ahead as stages are
-// empty.
+// empty. All lanes wait for a stage and one fills it: they meet before each wait, or a lane that comes two fillings
+// late would take the parity of one phase for that of another.
 #pragma once
 
 #include "kernels/cuda/attention/hopper/stages.cuh"
@@ -46,6 +47,7 @@ class Producer {
 
  private:
   RONDO_DEVICE void HandOver(int head, int first_row, int valid_rows, int number) {
+    gpu::WarpSync();
     const RingPlace<C::kItemSlots> at(items_++);
     gpu::MbarrierWait(S::ItemEmpty(at.stage), at.emptied);
     if (gpu::LaneIndex() != 0) return;
@@ -62,6 +64,7 @@ class Producer {
   }
 
   RONDO_DEVICE void LoadQueries(int head, int first_row) {
+    gpu::WarpSync();
     gpu::MbarrierWait(S::QueriesEmpty(), RingPlace<1>(queries_++).emptied);
     if (gpu::LaneIndex() == 0) {
       gpu::MbarrierArriveExpect(S::QueriesFull(), C::kGroups * S::kGroupQueryBytes);
@@ -76,12 +79,14 @@ class Producer {
 
   RONDO_DEVICE void LoadKeys(uint32_t n, int tile) {
     const RingPlace<C::kStages> at(n);
+    gpu::WarpSync();
     gpu::MbarrierWait(S::KeysEmpty(at.stage), at.emptied);
     Fill(args_.keys.k, tile, S::Keys(at.stage), S::KeysFull(at.stage));
   }
 
   RONDO_DEVICE void LoadValues(uint32_t n, int tile) {
     const RingPlace<C::kStages> at(n);
+    gpu::WarpSync();
     gpu::MbarrierWait(S::ValuesEmpty(at.stage), at.emptied);
     Fill(args_.keys.v, tile, S::Values(at.stage), S::ValuesFull(at.stage));
   }

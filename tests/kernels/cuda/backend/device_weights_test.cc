@@ -51,10 +51,10 @@ TEST_F(UploadTest, MemoryThatIsGoneByThenIsRefusedToo) {
   EXPECT_EQ(gpu_.used(), 0u);
 }
 
-// 256 rows of the widest weight in bf16, and a chunk of the most outputs in float32.
+// 256 rows of the widest weight in bf16, of the most outputs in float32, and of ids.
 TEST_F(UploadTest, ScratchOfProductsIsTakenAtOnce) {
   const SmallModel model(WeightType::kQ6_K);
-  constexpr size_t kScratch = 256 * kInner * 2 + 128 * kInner * 4;
+  constexpr size_t kScratch = 256 * kInner * 2 + 256 * kInner * 4 + 256 * 4;
   size_t with_scratch = 0;
   {
     const auto dense = CudaDense::Create(dense_, model.weights).value();

@@ -95,6 +95,15 @@ RONDO_DEVICE void PinRegisters(float (&d)[kTiles][4]) {
   }
 }
 
+// The same for operands, before the fence that lets a product read what was written to them.
+template <int kSteps>
+RONDO_DEVICE void PinRegisters(const uint32_t (&a)[kSteps][4]) {
+  RONDO_UNROLL
+  for (int n = 0; n < kSteps; ++n) {
+    asm volatile("" ::"r"(a[n][0]), "r"(a[n][1]), "r"(a[n][2]), "r"(a[n][3]) : "memory");
+  }
+}
+
 // Of a warpgroup, each thread to so many.
 template <int kRegisters>
 RONDO_DEVICE void ReleaseRegisters() {

@@ -57,6 +57,8 @@ void WgmmaRegisters(float (&d)[kN / 8][4], const uint32_t (&a)[4], uint64_t b, b
 // The register allocator's business.
 template <int kTiles>
 void PinRegisters(float (&)[kTiles][4]) {}
+template <int kSteps>
+void PinRegisters(const uint32_t (&)[kSteps][4]) {}
 
 inline void WgmmaFence() { simt::WgmmaFence(); }
 inline void WgmmaCommit(Where w = Where::current()) { simt::WgmmaCommit({"WgmmaCommit", w}); }
