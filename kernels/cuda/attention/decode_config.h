@@ -6,7 +6,8 @@
 namespace rondo::cuda {
 
 // kStagesOfKeys: tiles of K and V in flight or in use. Three keep enough bytes on the way to use the memory's full rate
-// with two CTAs a multiprocessor; at D = 256 two fill the shared memory of one.
+// with two CTAs a multiprocessor (of Hopper; at D = 128 an A100 holds one); at D = 256 two fill the shared memory of
+// one.
 template <class E, int D, int kStagesOfKeys, int kBlock = kDecodeBlockTokens>
 struct DecodeConfig {
   using Element = E;

@@ -13,7 +13,7 @@ namespace rondo::cuda {
 
 // Launches happen in order, and after the copies before them. What fails on a device ends the process with the
 // device's own words: a rank without its device has no part in a ring. One thread at a time, but for TensorMemory's
-// Allocate, Free and Owns.
+// Allocate, Free, Owns and copies.
 class Gpu : public TensorMemory {
  public:
   virtual std::string_view family() const = 0;   // sm80, sm90: which bits it gives
