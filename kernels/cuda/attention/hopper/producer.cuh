@@ -46,10 +46,16 @@ class Producer {
   }
 
  private:
-  RONDO_DEVICE void HandOver(int head, int first_row, int valid_rows, int number) {
+  // By all lanes, of which one then fills what is empty. They meet first: a lane that came only when it had been filled
+  // and emptied again would wait for a phase that is over.
+  RONDO_DEVICE static void Await(gpu::Shared barrier, uint32_t parity) {
+    gpu::MbarrierWait(barrier, parity);
     gpu::WarpSync();
+  }
+
+  RONDO_DEVICE void HandOver(int head, int first_row, int valid_rows, int number) {
     const RingPlace<C::kItemSlots> at(items_++);
-    gpu::MbarrierWait(S::ItemEmpty(at.stage), at.emptied);
+    Await(S::ItemEmpty(at.stage), at.emptied);
     if (gpu::LaneIndex() != 0) return;
     SharedPlace(S::Item(at.stage)).Set(head, first_row, valid_rows, number);
     gpu::MbarrierArrive(S::ItemFull(at.stage));
@@ -59,13 +65,12 @@ class Producer {
   RONDO_DEVICE void WaitForConsumers() const {
     for (int i = 0; i < C::kItemSlots; ++i) {
       const RingPlace<C::kItemSlots> at(items_ + i);
-      gpu::MbarrierWait(S::ItemEmpty(at.stage), at.emptied);
+      Await(S::ItemEmpty(at.stage), at.emptied);
     }
   }
 
   RONDO_DEVICE void LoadQueries(int head, int first_row) {
-    gpu::WarpSync();
-    gpu::MbarrierWait(S::QueriesEmpty(), RingPlace<1>(queries_++).emptied);
+    Await(S::QueriesEmpty(), RingPlace<1>(queries_++).emptied);
     if (gpu::LaneIndex() == 0) {
       gpu::MbarrierArriveExpect(S::QueriesFull(), C::kGroups * S::kGroupQueryBytes);
       for (int group = 0; group < C::kGroups; ++group) {
@@ -79,15 +84,13 @@ class Producer {
 
   RONDO_DEVICE void LoadKeys(uint32_t n, int tile) {
     const RingPlace<C::kStages> at(n);
-    gpu::WarpSync();
-    gpu::MbarrierWait(S::KeysEmpty(at.stage), at.emptied);
+    Await(S::KeysEmpty(at.stage), at.emptied);
     Fill(args_.keys.k, tile, S::Keys(at.stage), S::KeysFull(at.stage));
   }
 
   RONDO_DEVICE void LoadValues(uint32_t n, int tile) {
     const RingPlace<C::kStages> at(n);
-    gpu::WarpSync();
-    gpu::MbarrierWait(S::ValuesEmpty(at.stage), at.emptied);
+    Await(S::ValuesEmpty(at.stage), at.emptied);
     Fill(args_.keys.v, tile, S::Values(at.stage), S::ValuesFull(at.stage));
   }
 
