@@ -2,6 +2,7 @@
 // communicator ends. The fake notes memory that is freed or left registered, and registered twice.
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <cstring>
 
 #include "absl/time/clock.h"
@@ -93,11 +94,13 @@ TEST(NcclRegistration, MemoryThatCannotBeRegisteredTravelsAllTheSame) {
 
 TEST(NcclRegistration, AnAbortEndsRegistrationsWithTheCommunicator) {
   GpuGroup group(kWorld, kWorld, 1);
+  std::barrier all_passed(kWorld);  // an abort would also end what others have not yet got
   group.Run(MakeNccl, [&](DeviceTransport& t) {
     FakeCuda& cuda = *group.cuda[t.rank()];
     std::byte* const out = cuda.MakeMemory(kPiece).value();
     std::byte* const in = cuda.MakeMemory(kPiece).value();
     PassOn(t, out, in, 0);
+    all_passed.arrive_and_wait();
     if (t.rank() == 1) t.Abort(absl::InternalError("enough"));
     const auto posted = t.SendRecv(Transport::kNobody, {}, (t.rank() + 1) % kWorld, {in, kPiece});
     if (posted.ok()) {
