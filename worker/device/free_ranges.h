@@ -1,5 +1,6 @@
 // Which parts of a few large stretches of device memory are free: ModuleGpu cuts what the ring asks for out of them, so
-// that memory other processes have opened is never given back to the driver while they may read it.
+// that memory other processes have opened is never given back to the driver while they may read it. (CUDA's own pools
+// cannot be opened by cudaIpcOpenMemHandle.)
 #pragma once
 
 #include <cstddef>

@@ -37,36 +37,10 @@ void CheckPrefill() {
   }
 }
 
-constexpr int64_t kLength = 7 * kTestBlock + 10;
-const Problem kLong{.q_heads = 2, .rows = 66, .first_position = kLength - 66, .tokens = kLength, .amplitude = 3};
-
-void CheckLaw() {
-  const Tensors tensors(kLong, 3);
-  const Finished whole = AttendFinished(kLong, tensors, {});
-  CheckRight(kLong, tensors, whole, "prefill");
-  std::vector<Node> nodes;
-  for (const BlockRange blocks : {BlockRange{0, 3}, {3, 8}}) {
-    Nodes part = AttendNodes(kLong, tensors, {.layout = Layout::kPages, .blocks = blocks});
-    CheckReport(part.report);
-    for (Node& node : part.nodes) nodes.push_back(std::move(node));
-  }
-  const Finished folded = Finish(kLong.head_dim, FoldToRoot(kLong.head_dim, std::move(nodes)));
-  CheckBits(folded.out, whole.out, "shards");
-  CheckBits(folded.lse, whole.lse, "shards");
-  const Finished row = AttendFinished(kLong, tensors, {.ctas = 1, .row_begin = 33, .row_end = 34});
-  CheckReport(row.report);
-  CheckBits(row.out, {whole.out.begin() + 33 * 128, whole.out.begin() + 34 * 128}, "a row alone");
-}
-
 void CheckNotFinite() {
   const Problem problem{.rows = 10, .first_position = 30, .tokens = 40};
   Tensors tensors(problem, 4);
-  tensors.v[35 * problem.head_dim] = 0x7f80;  // infinity, seen by rows 5 and up
-  const Finished got = AttendFinished(problem, tensors, {});
-  CheckReport(got.report);
-  for (int row = 0; row < 10; ++row) {
-    if (std::isfinite(got.out[row * problem.head_dim]) != (row < 5)) Found("infinite value in the wrong rows");
-  }
+  const Finished got = CheckInfinite(problem, tensors, 35, 5, {});
   CheckBits(DecodeFinished({{&problem, &tensors, {}}}, {}).front().out, got.out, "decode of infinite values");
 }
 
@@ -83,7 +57,7 @@ void CheckDecode() {
   Problem few = kLong;
   few.q_heads = 4;
   few.rows = 5;
-  few.first_position = kLength - 5;
+  few.first_position = kLongTokens - 5;
   const Tensors tensors(few, 6);
   for (const simt::Options& options : simt::AllSchedules(7)) {
     const Nodes nodes = DecodeNodes({{&few, &tensors, {.layout = Layout::kPages, .blocks = {5, 8}}}}, options).front();
@@ -126,7 +100,7 @@ void CheckDecode() {
 
 int main() {
   rondo::cuda::CheckPrefill();
-  rondo::cuda::CheckLaw();
+  rondo::cuda::CheckLaw(3);
   rondo::cuda::CheckNotFinite();
   rondo::cuda::CheckDecode();
   return 0;

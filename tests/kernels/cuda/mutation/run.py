@@ -120,7 +120,7 @@ def main():
                 missed += not found
                 print(f"{'found ' if found else 'MISSED'}  {what}: {how}", flush=True)
     print(f"{len(chosen) - missed} of {len(chosen)} mistakes found")
-    return 1 if missed else 0
+    return 1 if missed or not chosen else 0
 
 
 if __name__ == "__main__":
